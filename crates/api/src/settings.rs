@@ -136,7 +136,7 @@ settings! {
     unhosted_grace: u32 = 5,
     /// Whether all chassis may carry gateways if none is gateway-capable.
     gateway_chassis_fallback: bool = false,
-    /// How soon the other chassis consider a chassis dead, through BFD in the tunnels.
+    /// The time after which the other chassis consider a chassis dead, through BFD in the tunnels.
     ha_failover_strategy: HaFailover = HaFailover::Normal,
     /// Milliseconds between packets that a chassis accepts, with ha_failover_strategy = "manual".
     ha_bfd_min_rx: u32 = 1000,

@@ -176,7 +176,7 @@ fn servers_that_cannot_be_reached_are_named_with_what_to_do() {
         .fails(3, dir.path());
     assert!(
         err.starts_with(
-            "error: unix:DIR/ovnsb_db.sock was tried because OVN_RUNDIR says so\n  cause: cannot connect"
+            "error: unix:DIR/ovnsb_db.sock was tried because OVN_RUNDIR names it\n  cause: cannot connect"
         ),
         "{err}"
     );
@@ -187,7 +187,7 @@ fn servers_that_cannot_be_reached_are_named_with_what_to_do() {
         "{err}"
     );
     let err = run("ovsdb dump --remote nonsense D T").fails(2, dir.path());
-    assert!(err.contains("the remote from --remote is wrong\n  cause: remote `nonsense`: "), "{err}");
+    assert!(err.contains("the remote from --remote is invalid\n  cause: remote `nonsense`: "), "{err}");
     let err = run("ovsdb dump Unknown_DB T").fails(2, dir.path());
     assert!(
         err.starts_with("error: cannot guess the address of the server of Unknown_DB\n  try: --remote "),

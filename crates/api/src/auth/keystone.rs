@@ -38,7 +38,7 @@ pub struct KeystoneSettings {
     pub account: Option<Account>,
     /// PEM certificates of further trusted authorities, besides the system's.
     pub ca_certificates: Option<Vec<u8>>,
-    /// How long results are cached.
+    /// The lifetime of cached results.
     pub memory: Memory,
 }
 
@@ -49,7 +49,7 @@ impl KeystoneSettings {
     }
 }
 
-/// How long results are cached, and the time-out of requests.
+/// The lifetime of cached results, and the time limit of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// A valid token, without asking again.

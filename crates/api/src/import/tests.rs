@@ -173,9 +173,9 @@ fn objects_that_cannot_be_stored_are_named_with_the_reason() {
         [
             ("network", "its type is gre"),
             ("subnet", "it belongs to one segment of a routed network"),
-            ("subnet", &format!("its network {gre} is not taken over")),
+            ("subnet", &format!("its network {gre} is not imported")),
             ("security_group_rule", "it allows an address group"),
-            ("port", &format!("its security group {} is not taken over", Uuid::from_u128(0x99))),
+            ("port", &format!("its security group {} is not imported", Uuid::from_u128(0x99))),
             ("port", "cannot parse it: missing field `network_id`"),
             ("port", &format!("port {port5} has its MAC address fa:16:3e:00:00:05")),
             ("floatingip", "no port that holds its address is imported"),
@@ -423,8 +423,8 @@ fn settings_that_would_have_dhcp_tell_something_else_are_told() {
     assert_eq!(
         notes(&Settings::default()),
         [
-            "DHCP would tell domain_name otherwise than now, in 1 of its rows: in one nothing where it is \"cloud.example.\". \
-          Compare the section [network] with Neutron's configuration."
+            "DHCP option domain_name would change in 1 rows, in one of them from \"cloud.example.\" to nothing. Compare the \
+             section [network] with Neutron's configuration."
         ]
     );
     assert_eq!(

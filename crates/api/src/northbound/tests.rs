@@ -140,10 +140,10 @@ async fn scenario_52_64_what_chassis_host_is_told_and_decides_routes() {
         host(&cloud, P[0]).contains("host-ch1") && host(&cloud, P[1]).contains("host-ch2")
     })
     .await;
-    let report = cloud.sight.report().borrow().clone();
+    let report = cloud.ovn.report().borrow().clone();
     assert_eq!(report.gateway_host(id(P[0])), Some("host-ch1"));
     assert_eq!(report.gateway_chassis(id(P[1])), Some("ch2"));
-    assert_eq!(cloud.sight.fleet().borrow().chassis.len(), 3);
+    assert_eq!(cloud.ovn.fleet().borrow().chassis.len(), 3);
     // No chassis hosts the third gateway; the grace period of this cloud is a second.
     let [a, b, c] = P.map(lrp);
     eventually("the route of the stranded gateway goes", async || {

@@ -31,8 +31,8 @@ use tracing::warn;
 use uuid::Uuid;
 
 use crate::model::{PlugNotice, Port};
-use crate::northbound::Sight;
-use crate::placing::waits_for;
+use crate::northbound::OvnView;
+use crate::placements::waits_for;
 use crate::store::Store;
 use crate::world::{Outside, Txn};
 
@@ -41,7 +41,7 @@ pub use client::{InvalidNovaUrl, NovaClient, NovaEndpoint, NovaError, NovaSettin
 pub use desired::NovaEvent;
 use desired::{DecideEvents, DueEvents, EventInputs, METADATA_NOT_READY, Notification};
 
-/// How often a loop with ports that wait for their metadata service checks whether they have waited long enough.
+/// Interval between checks of ports that wait for their metadata service.
 const RECHECK: Duration = Duration::from_secs(1);
 
 /// The number of events since the start, by outcome. Clones share it.
@@ -79,20 +79,20 @@ pub fn start(
     client: NovaClient,
     store: Store,
     outside: watch::Receiver<Arc<Outside>>,
-    sight: &Sight,
+    ovn: &OvnView,
     writer: watch::Receiver<LockState>,
     counts: NovaCounts,
 ) -> (Handle, impl Future<Output = ()> + Send + use<>) {
-    let report = sight.report();
+    let report = ovn.report();
     let inputs = {
-        let (store, report, writer, sight) = (store.clone(), report.clone(), writer.clone(), sight.clone());
-        let nb = sight.northbound().status();
+        let (store, report, writer, ovn) = (store.clone(), report.clone(), writer.clone(), ovn.clone());
+        let nb = ovn.northbound().status();
         move || {
             if let Some(waiting) = waits_for(nb.borrow().progress, &writer.borrow()) {
                 return Err(waiting);
             }
             // Without it, neither the hosts of ports nor the live chassis are known.
-            if !sight.has_seen_southbound() {
+            if !ovn.has_seen_southbound() {
                 return Err(Waiting("the Southbound database".into()));
             }
             let timeout = outside.borrow().settings.metadata_ready_timeout;

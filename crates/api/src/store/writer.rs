@@ -12,21 +12,21 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use super::engine::{Contents, Engine, Missed, StoreError, Url};
+use super::engine::{Contents, Engine, MissedChanges, StoreError, Url};
 use super::pulse::Pulse;
 use crate::fault::Fault;
 use crate::world::{Change, Outside, Revision, Txn, World};
 
 /// The maximum number of requests in one transaction.
 const BATCH: usize = 64;
-/// How long the writer retries a request while the database does not reply.
+/// Time limit of retries of a request while the database does not reply.
 const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(100);
-/// How long the writer waits for the next requests of the clients that it has just answered.
+/// Time limit for the next requests of the clients that the writer has just answered.
 const MOMENT: Duration = Duration::from_millis(1);
 /// After they sent none in time, the writer does not wait for so many transactions.
 const UNWAITED: usize = 32;
-/// How often the writer queries a shared database even without a notification.
+/// Interval between queries of a shared database without a notification.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(super) type Run = Box<dyn FnMut(&mut Txn) -> Result<(), Fault> + Send>;
@@ -48,19 +48,19 @@ pub(super) struct Writer {
     world: watch::Sender<World>,
     outside: watch::Receiver<Arc<Outside>>,
     trouble: watch::Sender<Option<String>>,
-    /// Why the database accepts no changes, while it does not. A successful read does not reset it.
+    /// The reason why the database accepts no changes, while it does not. A successful read does not reset it.
     unwritable: Option<String>,
     /// Whether the last use of the database succeeded.
     answers: bool,
-    /// When the writer last checked whether the database accepts changes.
+    /// The time of the last check whether the database accepts changes.
     checked: Instant,
     pulse: Pulse,
 }
 
 /// The observable state of the writer.
-pub(super) struct Seen {
+pub(super) struct WriterState {
     pub(super) world: watch::Receiver<World>,
-    /// Why the database is unusable, if it is.
+    /// The reason why the database is unusable, if it is.
     pub(super) trouble: watch::Receiver<Option<String>>,
     pub(super) pulse: Pulse,
 }
@@ -89,12 +89,12 @@ impl Writer {
     pub(super) async fn start(
         url: &Url,
         outside: watch::Receiver<Arc<Outside>>,
-    ) -> Result<(Self, Seen), StoreError> {
+    ) -> Result<(Self, WriterState), StoreError> {
         let mut engine = Engine::open(url).await?;
         let (world, worlds) = watch::channel(whole(engine.load().await?, 0));
         let (trouble, troubles) = watch::channel(None);
         let pulse = Pulse::new();
-        let seen = Seen { world: worlds, trouble: troubles, pulse: pulse.clone() };
+        let seen = WriterState { world: worlds, trouble: troubles, pulse: pulse.clone() };
         let (unwritable, answers, checked) = (None, true, Instant::now());
         Ok((Writer { engine, world, outside, trouble, unwritable, answers, checked, pulse }, seen))
     }
@@ -272,7 +272,7 @@ impl Writer {
         // If the engine fails before it calls `decide`, it drops the closure; the requests survive in this shared state.
         let shared = Arc::new(Mutex::new((runs, Vec::new(), None)));
         let inside = Arc::clone(&shared);
-        let decide = Box::new(move |missed: Missed| {
+        let decide = Box::new(move |missed: MissedChanges| {
             let mut world = caught_up(present, missed);
             let mut all = Vec::new();
             let mut state = inside.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -356,15 +356,15 @@ fn whole(contents: Contents, restores: u64) -> World {
     world
 }
 
-fn caught_up(mut world: World, missed: Missed) -> World {
+fn caught_up(mut world: World, missed: MissedChanges) -> World {
     match missed {
-        Missed::Everything(contents) => whole(contents, world.restores()),
-        Missed::AnotherPast(contents) => {
+        MissedChanges::Everything(contents) => whole(contents, world.restores()),
+        MissedChanges::AnotherPast(contents) => {
             let (known, found) = (world.revision(), contents.revision);
             tracing::warn!(%known, %found, "the database was restored from a backup or replaced; read all of it again");
             whole(contents, world.restores() + 1)
         }
-        Missed::Changes { revision, changes } => {
+        MissedChanges::Changes { revision, changes } => {
             world.advance(revision, &changes);
             world
         }

@@ -132,9 +132,9 @@ mod tests {
             (
                 [none, Err(PermissionDenied), none],
                 5,
-                "cannot look for /b: permission denied\n  try: the same with sudo",
+                "cannot read /b: permission denied\n  try: the same with sudo",
             ),
-            ([Ok(()), Ok(()), none], 2, "several processes may be meant: /a and /b\n  try: --socket"),
+            ([Ok(()), Ok(()), none], 2, "found several Meridian processes: /a and /b\n  try: --socket"),
         ] {
             let (exit, report) = chosen(found).unwrap_err();
             assert!(exit == code && report.contains(expected), "{exit}: {report}");

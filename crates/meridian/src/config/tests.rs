@@ -96,7 +96,7 @@ fn a_wrong_variable_and_a_wrong_flag_name_themselves() {
     sources.variables.insert("MERIDIAN_OVSDB_REMOTES".into(), "x".into());
     assert_eq!(
         sources.load().unwrap().warnings,
-        ["the variable MERIDIAN_OVSDB_REMOTES means nothing; did you mean `MERIDIAN_OVSDB_REMOTE`?"]
+        ["unknown variable MERIDIAN_OVSDB_REMOTES; did you mean `MERIDIAN_OVSDB_REMOTE`?"]
     );
 }
 

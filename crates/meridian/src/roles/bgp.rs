@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use node::bgp::Agent;
 use node::bgp::config::{Config, FrrBackend};
 use node::bgp::desired::Reason;
 use node::bgp::explain::Vlan;
 use node::bgp::health::Promise;
+use node::bgp::{Agent, PORT_MARK};
 use node::connections::NodeConnections;
 use node::frr;
 use node::part::kind::Kind;
@@ -53,10 +53,10 @@ impl RunningBgp {
     }
 }
 
-/// Where the parts of the data plane are.
+/// The files and sockets of the data plane.
 fn places(config: &Config) -> plane::Config {
     let rundir = config.ovs_rundir.clone().or_else(|| std::env::var_os("OVS_RUNDIR").map(Into::into));
-    let usual = plane::Config::default();
+    let usual = plane::Config::new(PORT_MARK);
     plane::Config {
         rt_tables: config.rt_tables.clone(),
         ovs_rundir: rundir.unwrap_or(usual.ovs_rundir),
@@ -143,7 +143,7 @@ impl Collector for RunningBgp {
     }
 }
 
-/// What the last look at the data plane found.
+/// Metrics of the last observation of the data plane.
 fn of_plane(encoder: &mut DescriptorEncoder<'_>, look: &Look) -> Result<(), fmt::Error> {
     let help = "Objects of the data plane, by kind: desired, in place, and pending changes";
     let gauge = ConstGauge::new(0_i64).metric_type();

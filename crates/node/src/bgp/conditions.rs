@@ -1,4 +1,4 @@
-//! Which rows of the Southbound database are asked for: those that this node may have to decide about, and no others.
+//! The conditions of the Southbound's tables: the agent requests only rows that may affect this node's decisions.
 //!
 //! A large cloud has a hundred thousand port bindings, of which a node needs its own, the routers' and a few kinds more.
 //! Clauses are alternatives, so what is held may be more than what is asked for; deciding does not rely on rows being absent.
@@ -11,7 +11,7 @@ use ovn::PortType;
 use ovn::sb::{Chassis, DatapathBinding, PortBinding};
 use ovsdb::{Condition, Function, Ref, Str, Table, Uuid, Weak};
 
-/// What decides about the rows.
+/// The inputs of the conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
     /// The node's name as a chassis.

@@ -1,4 +1,4 @@
-//! Why an address is exposed on this node or why not, in words.
+//! The explanation why this node exposes an address or does not.
 //!
 //! Every row that has the address is looked up (`rows.rs`), and of each it is told which chassis has to announce the address
 //! because of it, or the first thing that keeps it from being announced. That is the rules of [`desired`](super::desired) once
@@ -23,9 +23,9 @@ use super::snapshot::Snapshot;
 use crate::kernel::Family;
 use crate::part::object;
 use crate::ports;
-use rows::Asking;
+use rows::AddressQuery;
 
-/// Why an address is exposed on this node or why not.
+/// The explanation why this node exposes an address or does not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explanation {
     /// The address.
@@ -48,7 +48,7 @@ pub struct Explanation {
     pub reasons: Vec<Reason>,
     /// All of it in sentences.
     pub text: Vec<String>,
-    /// What has to work for it: their problems are its problems.
+    /// The objects that it depends on: their problems are its problems.
     #[serde(skip)]
     pub stands_on: BTreeSet<ObjectId>,
 }
@@ -62,7 +62,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// What a VLAN of a provider bridge is met on.
+/// The device of a VLAN of a provider bridge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vlan {
     /// The device.
@@ -98,12 +98,12 @@ impl fmt::Display for Vlan {
     }
 }
 
-/// How far the agent could look. By default it has seen all rows, and FRR answers.
+/// The missing sources of an explanation. By default the agent has seen all rows, and FRR replies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sight {
-    /// Why rows of other chassis could not be looked at, if they could not.
+    /// The reason why rows of other chassis are missing, if they are.
     pub no_rows: Option<String>,
-    /// Why FRR announces nothing new, if it does not answer.
+    /// The reason why FRR announces nothing new, if it does not reply.
     pub no_frr: Option<String>,
 }
 
@@ -221,7 +221,7 @@ fn why_not(snapshot: &Snapshot, decision: &Decision, sight: &Sight, out: &mut Ex
     if let Some((net, why)) = snapshot.reserved.has(ip) {
         out.text.push(format!("{net} is {why}, so it is never announced for an instance."));
     }
-    let mut asking = Asking::new(snapshot, decision, ip);
+    let mut asking = AddressQuery::new(snapshot, decision, ip);
     let said = asking.ask();
     let database = snapshot.config.source.to_string();
     match &sight.no_rows {
@@ -239,12 +239,12 @@ fn why_not(snapshot: &Snapshot, decision: &Decision, sight: &Sight, out: &mut Ex
 
 /// Of what is announced here, who else has to announce it.
 fn elsewhere(snapshot: &Snapshot, decision: &Decision, out: &mut Explanation) {
-    let said = Asking::new(snapshot, decision, out.ip).ask();
+    let said = AddressQuery::new(snapshot, decision, out.ip).ask();
     let said = said.iter().filter(|said| said.elsewhere);
     out.text.extend(said.map(|said| format!("Another chassis has it, too. {}: {}.", said.rule, said.text)));
 }
 
-/// What has to work for an address to be announced, apart from its own rule and route.
+/// The objects that an announcement depends on, apart from the address's own rule and route.
 fn stands_on(snapshot: &Snapshot, out: &mut Explanation, bridge: &str, dev: &str) {
     let Config { bgp_nic, bgp_vrf, .. } = &*snapshot.config;
     let family = if out.ip.is_ipv4() { Family::V4 } else { Family::V6 };

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reconcile::{Problem, Severity, State, Status};
+use reconcile::{LoopCode, Problem, Severity, State, Status};
 use serde::{Deserialize, Serialize};
 
 use super::desired::Silence;
@@ -26,7 +26,7 @@ const OPEN: Duration = Duration::from_secs(3);
 pub struct Promise {
     /// Whether it is kept.
     pub kept: bool,
-    /// What is promised and how it stands, in words.
+    /// A promise of the agent and its state, as a sentence.
     pub text: String,
     /// Whether one of the problems says why it is not kept.
     #[serde(skip)]
@@ -48,18 +48,18 @@ impl Promise {
 pub struct DatabaseState {
     /// Its name.
     pub name: String,
-    /// How long it has not been in sync, and why, if it is not.
+    /// The time since it lost its sync, and the reason, if it did.
     pub lost: Option<(Duration, String)>,
 }
 
-/// What is known of the data plane by the last look.
+/// The data plane as of the last observation.
 #[derive(Clone, Debug)]
 pub struct PlaneState<'a> {
     /// FRR.
     pub frr: &'a frr::Observed,
-    /// How long ago FRR last answered.
+    /// The time since FRR's last reply.
     pub answered: Option<Duration>,
-    /// How long a question to FRR has been open, if one is.
+    /// The age of the open request to FRR, if there is one.
     pub open: Option<Duration>,
     /// The announcements.
     pub announced: Count,
@@ -72,7 +72,7 @@ pub struct PlaneState<'a> {
 pub struct Inputs<'a> {
     /// The loop.
     pub status: &'a Status,
-    /// Why nothing is announced, where that was decided.
+    /// The reason why the agent announces nothing, if it decided so.
     pub silence: Option<Silence>,
     /// The databases.
     pub databases: Vec<DatabaseState>,
@@ -91,7 +91,7 @@ pub fn promises(inputs: &Inputs<'_>) -> Vec<Promise> {
     promises
 }
 
-/// Why the agent does not do what it is for; nothing while it does.
+/// The reasons why the agent is not healthy; empty while it is.
 pub fn trouble(inputs: &Inputs<'_>) -> Vec<String> {
     let status = inputs.status;
     let wide = status.problems.iter().filter(|problem| is_wide(problem, inputs.silence));
@@ -195,7 +195,7 @@ fn announcements(inputs: &Inputs<'_>, plane: &PlaneState<'_>) -> Promise {
     }
     let refused = |problem: &&Problem| {
         let kind = problem.object.kind.as_str();
-        matches!(kind, "address" | "subnet" | "base") && problem.code == "apply-failed"
+        matches!(kind, "address" | "subnet" | "base") && problem.code == LoopCode::ApplyFailed
     };
     let denied = inputs.status.problems.iter().find(|problem| is_denied(problem));
     match (denied, inputs.status.problems.iter().find(refused)) {
@@ -212,7 +212,7 @@ fn announcements(inputs: &Inputs<'_>, plane: &PlaneState<'_>) -> Promise {
 
 /// Whether the kernel refused something for want of a privilege, which it then refuses for everything.
 fn is_denied(problem: &Problem) -> bool {
-    problem.code == "apply-failed" && problem.message.contains("Operation not permitted")
+    problem.code == LoopCode::ApplyFailed && problem.message.contains("Operation not permitted")
 }
 
 fn way_into_ovn(inputs: &Inputs<'_>, bridge: &Dev, seen: Option<&Seen>) -> Promise {

@@ -28,11 +28,11 @@ pub mod peers;
 pub mod reserved;
 pub mod rivals;
 pub mod snapshot;
-pub mod standing;
+pub mod trust;
 
 pub use agent::Agent;
 
 use crate::ports::PortMark;
 
-/// What marks the ports that VLANs are met on.
+/// The mark of the agent's ports for VLANs.
 pub const PORT_MARK: PortMark = PortMark("bgp-vlan");

@@ -1,4 +1,4 @@
-//! What FRR makes of an announced address: whether it has it, whether anybody hears of it.
+//! FRR's view of an announced address: its route, and the peers that got it.
 //!
 //! Asked on demand, for `meridian explain`; nothing is decided by it.
 
@@ -13,9 +13,9 @@ use serde_json::Value;
 use crate::frr::VtyError;
 use crate::frr::vty::Vty;
 
-/// What FRR says of a prefix.
+/// FRR's view of a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Heard {
+pub struct PeerReport {
     /// Peers of the default instance with an established session for the address family.
     pub established: BTreeSet<String>,
     /// All peers of the default instance for the address family.
@@ -26,7 +26,7 @@ pub struct Heard {
     pub advertised_to: BTreeSet<String>,
 }
 
-impl Heard {
+impl PeerReport {
     /// Asks bgpd on its socket in `dir`.
     pub async fn ask(dir: &Path, prefix: IpNet) -> Result<Self, VtyError> {
         let family = if prefix.addr().is_ipv4() { "ipv4" } else { "ipv6" };
@@ -56,7 +56,7 @@ impl Heard {
         heard
     }
 
-    /// What it means for an address that we announce, in a sentence.
+    /// The meaning for an address that we announce, as a sentence.
     pub fn told(&self, ip: IpAddr) -> String {
         let list = |peers: &BTreeSet<String>| peers.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         if !self.advertised_to.is_empty() {
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn told(summary: &str, route: &str) -> String {
-        Heard::read(summary, route).told("172.24.4.10".parse().unwrap())
+        PeerReport::read(summary, route).told("172.24.4.10".parse().unwrap())
     }
 
     #[test]

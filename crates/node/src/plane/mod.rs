@@ -16,8 +16,8 @@
 //! | [`Plane`] | the target |
 
 mod drain;
-pub mod needs;
 pub mod plan;
+pub mod preconditions;
 pub mod reserved;
 pub mod state;
 pub mod surroundings;

@@ -48,7 +48,7 @@ pub(super) enum Refusal {
 }
 
 /// The columns of a desired row that can be written, and the reasons why the others cannot.
-pub(super) struct Admitted {
+pub(super) struct AdmittedColumns {
     /// Columns to write.
     pub(super) columns: ColumnSet,
     /// Whether the row can be written at all.
@@ -58,16 +58,16 @@ pub(super) struct Admitted {
 }
 
 /// Compares an object's desired columns of a row with the schema.
-pub(super) fn admit(want: &Want, schema: &DatabaseSchema) -> Admitted {
+pub(super) fn admit(want: &Want, schema: &DatabaseSchema) -> AdmittedColumns {
     let row: &dyn Row = &*want.row;
     let Some(table) = schema.tables.get(row.table()) else {
-        return Admitted {
+        return AdmittedColumns {
             columns: ColumnSet::EMPTY,
             row: false,
             refusals: vec![Refusal::NoTable(row.table())],
         };
     };
-    let mut admitted = Admitted { columns: ColumnSet::EMPTY, row: true, refusals: Vec::new() };
+    let mut admitted = AdmittedColumns { columns: ColumnSet::EMPTY, row: true, refusals: Vec::new() };
     for at in want.columns.iter() {
         let name = row.columns()[at].name;
         let datum = row.datum(at);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use ovsdb::{Client, ClientConfig, CommitError, Committed, Model, Transaction};
 use reconcile::{Class, TargetError};
 
-use super::apply::Database;
 use super::observe::{SnapshotView, Tables};
+use super::row_target::Database;
 
 /// A client whose replica holds a target's tables.
 pub struct ClientDatabase {

@@ -148,29 +148,29 @@ pub enum ConditionError {
 
 /// The server's schema and how the model fits it.
 #[derive(Clone, Debug, Default)]
-struct Fitted {
+struct FittedSchema {
     fit: Arc<Fit>,
     schema: Option<Arc<DatabaseSchema>>,
 }
 
 /// The state that the client shares with its task.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ClientState {
     publisher: Publisher,
     meters: Arc<Meters>,
     status: watch::Sender<Status>,
-    fit: RwLock<Fitted>,
+    fit: RwLock<FittedSchema>,
     misfits: watch::Sender<Vec<Misfit>>,
 }
 
-impl Shared {
-    fn fitted(&self) -> Fitted {
+impl ClientState {
+    fn fitted(&self) -> FittedSchema {
         self.fit.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn set_fit(&self, fit: Fit, schema: Arc<DatabaseSchema>) {
         *self.fit.write().unwrap_or_else(PoisonError::into_inner) =
-            Fitted { fit: Arc::new(fit), schema: Some(schema) };
+            FittedSchema { fit: Arc::new(fit), schema: Some(schema) };
     }
 
     fn set_misfits(&self, misfits: Vec<Misfit>) {
@@ -185,7 +185,7 @@ impl Shared {
 pub struct Client {
     database: Str,
     tables: Arc<[Str]>,
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
     commands: Commands,
 }
 
@@ -233,7 +233,7 @@ impl Client {
         });
         let session = Session::new(config.session, model, now, config.seed);
         let meters = Arc::new(Meters::default());
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ClientState {
             publisher: Publisher::new(session.snapshot(), config.feed_limit, meters.clone()),
             meters,
             status: watch::Sender::new(session.status()),

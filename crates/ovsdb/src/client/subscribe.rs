@@ -53,21 +53,21 @@ pub struct Feed {
     newest: Arc<Newest>,
     /// Events that a lag left behind.
     pending: VecDeque<FeedEvent>,
-    told: Standing,
+    told: SyncState,
 }
 
 /// Whether the replica follows the server, from the client's or a reader's view.
 #[derive(Clone, Debug)]
-enum Standing {
+enum SyncState {
     /// The client has not been in sync yet.
     Never,
     Synced(SyncKind),
     Down(CloseReason),
 }
 
-impl Standing {
+impl SyncState {
     /// The events that a reader with the older standing `told` still has to receive, with the last disconnect that it missed.
-    fn told_after(&self, told: &Standing, missed: Option<CloseReason>) -> Vec<FeedEvent> {
+    fn told_after(&self, told: &SyncState, missed: Option<CloseReason>) -> Vec<FeedEvent> {
         let disconnected = |reason| FeedEvent::Disconnected { reason };
         match (told, self) {
             (_, Self::Never) | (Self::Down(_), Self::Down(_)) => Vec::new(),
@@ -98,7 +98,7 @@ struct MailState {
     weight: usize,
     /// Set when there were too many events. Then only this and the standing count.
     lag: Option<Lag>,
-    standing: Standing,
+    standing: SyncState,
     closed: bool,
     /// The task that waits for an event.
     reader: Option<Waker>,
@@ -170,10 +170,10 @@ impl Mailbox {
                 }
             }
             FeedEvent::Synced { how } | FeedEvent::Reconnected { how } => {
-                state.standing = Standing::Synced(*how)
+                state.standing = SyncState::Synced(*how)
             }
             FeedEvent::Disconnected { reason } => {
-                state.standing = Standing::Down(reason.clone());
+                state.standing = SyncState::Down(reason.clone());
                 if let Some(lag) = &mut state.lag {
                     lag.broke = Some(reason.clone());
                 }
@@ -261,14 +261,14 @@ impl Feed {
     fn tell(&mut self, event: FeedEvent) -> FeedEvent {
         match &event {
             FeedEvent::Changed { .. } => {}
-            FeedEvent::Synced { how } | FeedEvent::Reconnected { how } => self.told = Standing::Synced(*how),
-            FeedEvent::Disconnected { reason } => self.told = Standing::Down(reason.clone()),
+            FeedEvent::Synced { how } | FeedEvent::Reconnected { how } => self.told = SyncState::Synced(*how),
+            FeedEvent::Disconnected { reason } => self.told = SyncState::Down(reason.clone()),
         }
         event
     }
 
     /// The missed changes as few events: the merged change, then the current state.
-    fn catch_up(&mut self, mut lag: Lag, standing: &Standing) {
+    fn catch_up(&mut self, mut lag: Lag, standing: &SyncState) {
         lag.settle();
         let changed = FeedEvent::Changed { delta: Arc::new(lag.sum), lagged: true };
         self.pending.extend(Some(changed).filter(|changed| weight(changed) > 1));
@@ -313,14 +313,14 @@ pub(crate) struct Publisher {
 #[derive(Debug)]
 struct Mailboxes {
     list: Vec<Weak<Mailbox>>,
-    standing: Standing,
+    standing: SyncState,
     closed: bool,
 }
 
 impl Publisher {
     pub(crate) fn new(empty: Snapshot, limit: usize, meters: Arc<Meters>) -> Self {
         let newest = Arc::new(Newest(Mutex::new(empty.clone())));
-        let mailboxes = Mailboxes { list: Vec::new(), standing: Standing::Never, closed: false };
+        let mailboxes = Mailboxes { list: Vec::new(), standing: SyncState::Never, closed: false };
         Self { newest, empty, mailboxes: Mutex::new(mailboxes), limit, meters }
     }
 
@@ -355,7 +355,7 @@ impl Publisher {
         let mut events = VecDeque::new();
         let mut told = standing.clone();
         if all {
-            told = Standing::Never;
+            told = SyncState::Never;
             let delta = self.empty.diff(&newest);
             if !delta.is_empty() {
                 events.push_back(FeedEvent::Changed { delta: Arc::new(delta), lagged: false });
@@ -391,18 +391,18 @@ impl Publisher {
     pub(crate) fn synced(&self, how: SyncKind) {
         let mut mailboxes = self.lock();
         let event = match mailboxes.standing {
-            Standing::Down(_) => FeedEvent::Reconnected { how },
-            Standing::Never | Standing::Synced(_) => FeedEvent::Synced { how },
+            SyncState::Down(_) => FeedEvent::Reconnected { how },
+            SyncState::Never | SyncState::Synced(_) => FeedEvent::Synced { how },
         };
-        mailboxes.standing = Standing::Synced(how);
+        mailboxes.standing = SyncState::Synced(how);
         mailboxes.send(&event);
     }
 
     /// The replica no longer follows the server. Repeated failed attempts cause only one event.
     pub(crate) fn down(&self, reason: &CloseReason) {
         let mut mailboxes = self.lock();
-        if matches!(mailboxes.standing, Standing::Synced(_)) {
-            mailboxes.standing = Standing::Down(reason.clone());
+        if matches!(mailboxes.standing, SyncState::Synced(_)) {
+            mailboxes.standing = SyncState::Down(reason.clone());
             mailboxes.send(&FeedEvent::Disconnected { reason: reason.clone() });
         }
     }

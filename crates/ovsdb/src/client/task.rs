@@ -24,19 +24,19 @@ use super::lock::{Holders, LockState};
 use super::metrics;
 use super::queue::Queue;
 use super::record::{Input, Recorder};
-use super::{ConditionError, Shared};
+use super::{ClientState, ConditionError};
 use crate::model::{AnyCondition, Str};
 use crate::session::{
     Action, CloseReason, CondSeq, Event, LockMode, Remotes, Reply, Session, TxnId, with_causes,
 };
-use crate::txn::builder::{Composed, Label};
+use crate::txn::builder::{ComposedTransaction, Label};
 use crate::txn::group::{Group, GroupLimits};
 use crate::txn::outcome::{self, Answer, CommitError, Committed};
 
 /// A request from a client to its driver.
 #[derive(Debug)]
 pub(super) enum Command {
-    Commit { composed: Composed, grouped: bool, reply: Settle },
+    Commit { composed: ComposedTransaction, grouped: bool, reply: Settle },
     Condition { table: Str, condition: AnyCondition, reply: oneshot::Sender<Result<(), ConditionError>> },
     Lock { name: Str, mode: LockMode, state: watch::Sender<LockState> },
     Unlock { name: Str, state: watch::Receiver<LockState> },
@@ -69,7 +69,7 @@ pub(super) struct Driver {
     dialer: Dialer,
     link: Link,
     commands: Queue,
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
     limits: Limits,
     /// Bytes of commits that the session has accepted and not yet passed to the link.
     unsettled: usize,
@@ -108,7 +108,7 @@ impl Driver {
         session: Session,
         dialer: Dialer,
         commands: Queue,
-        shared: Arc<Shared>,
+        shared: Arc<ClientState>,
         limits: Limits,
         recorder: Option<Recorder>,
     ) -> Self {
@@ -290,7 +290,7 @@ impl Driver {
     fn command(&mut self, command: Command) {
         match command {
             Command::Commit { composed, grouped: true, reply } => self.group.push(reply, composed),
-            Command::Commit { composed: Composed { text, labels }, grouped: false, reply } => {
+            Command::Commit { composed: ComposedTransaction { text, labels }, grouped: false, reply } => {
                 self.unsettled += text.len();
                 let txn = self.submit(format!("[{text}]"));
                 self.waiters.insert(txn, Waiter::One { labels, reply });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::codec::Typed;
+use super::codec::TypedCodec;
 use super::dynamic::{Columns, Dynamic};
 use super::index::Index;
 use super::table::{AnyTable, TableState};
@@ -123,14 +123,16 @@ impl Model {
             return *at;
         }
         assert_eq!(T::DATABASE, self.database, "table {} is of another database", T::TABLE);
-        let at = self
-            .push(Arc::new(TableState::new(T::TABLE.into(), Typed::<T>::new(optional))), AnyCondition::All);
+        let at = self.push(
+            Arc::new(TableState::new(T::TABLE.into(), TypedCodec::<T>::new(optional))),
+            AnyCondition::All,
+        );
         self.typed.insert(TypeId::of::<T>(), at);
         at
     }
 
     /// The state of a table, which is added if the model lacks it.
-    fn state<T: Table>(&mut self) -> &mut TableState<Typed<T>> {
+    fn state<T: Table>(&mut self) -> &mut TableState<TypedCodec<T>> {
         let at = self.add::<T>(false);
         let state: &mut dyn Any = writable(&mut self.tables[at]);
         state.downcast_mut().expect("typed at this position")

@@ -18,7 +18,7 @@ use serde::ser::{SerializeMap, Serializer};
 use uuid::Uuid;
 
 use crate::model::{AnyCondition, Str};
-use crate::replica::{Monitored, UpdateVersion};
+use crate::replica::{MonitoredTable, UpdateVersion};
 
 /// The method of monitoring; newer methods are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -198,7 +198,7 @@ pub(super) fn request(
     database: &str,
     id: &str,
     method: Method,
-    monitored: &[Monitored],
+    monitored: &[MonitoredTable],
     conditions: &Conditions,
     last_id: Option<Uuid>,
 ) -> impl Serialize + use<> {
@@ -208,7 +208,7 @@ pub(super) fn request(
         #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
         condition: Option<&'a AnyCondition>,
     }
-    struct Tables<'a>(&'a [Monitored], Method, &'a Conditions);
+    struct Tables<'a>(&'a [MonitoredTable], Method, &'a Conditions);
     impl Serialize for Tables<'_> {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
             let Self(monitored, method, conditions) = self;

@@ -288,7 +288,7 @@ mod tests {
         assert!(problem("").contains("expected unix:PATH"));
         assert!(problem("/run/x.sock").contains("no method"));
         assert!(problem("http:x").contains("unknown method"));
-        assert!(problem("ptcp:6640").contains("server listens"));
+        assert!(problem("ptcp:6640").contains("address to listen on"));
         assert!(problem("tcp:fd00::1:6641").contains("brackets"));
         assert!(problem("tcp:[fd00::1").contains("closing"));
         assert!(problem("tcp:[fd00::1]6641").contains("behind the bracket"));

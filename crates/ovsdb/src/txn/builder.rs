@@ -41,7 +41,7 @@ pub struct Transaction {
     database: Option<&'static str>,
     text: Vec<u8>,
     ops: Vec<Op>,
-    named: SmallVec<[Named; 2]>,
+    named: SmallVec<[NamedColumns; 2]>,
     /// UUIDs that represent rows whose UUID the server chooses.
     placeholders: Vec<Uuid>,
 }
@@ -67,7 +67,7 @@ enum Body {
 
 /// Columns of a table that the transaction cannot do without: those that it writes or selects by.
 #[derive(Clone)]
-struct Named {
+struct NamedColumns {
     table: &'static str,
     specs: &'static [ColumnSpec],
     columns: ColumnSet,
@@ -361,7 +361,7 @@ impl Transaction {
 
     /// The operations as JSON, for a server that lacks the columns for which `lacks` is true. `lacks` gets the names of a table and a
     /// column, because several structs may describe one table.
-    pub fn compose(&self, lacks: impl Fn(&str, &str) -> bool) -> Result<Composed, CommitError> {
+    pub fn compose(&self, lacks: impl Fn(&str, &str) -> bool) -> Result<ComposedTransaction, CommitError> {
         for named in &self.named {
             let mut names = named.columns.iter().map(|at| named.specs[at].name);
             if let Some(column) = names.find(|column| lacks(named.table, column)) {
@@ -396,7 +396,7 @@ impl Transaction {
             text = text.replace(&format!(r#""uuid":"{uuid}""#), &format!(r#""uuid-name":"{name}""#));
             text = text.replace(&format!(r#"["uuid","{uuid}"]"#), &format!(r#"["named-uuid","{name}"]"#));
         }
-        Ok(Composed { text, labels: self.ops.iter().map(|op| op.label.clone()).collect() })
+        Ok(ComposedTransaction { text, labels: self.ops.iter().map(|op| op.label.clone()).collect() })
     }
 
     pub(super) fn text_mut(&mut self) -> &mut Vec<u8> {
@@ -410,10 +410,10 @@ impl Transaction {
 
     fn names<T: Table>(&mut self, columns: ColumnSet) {
         self.database.get_or_insert(T::DATABASE);
-        self.note(Named { table: T::TABLE, specs: T::COLUMNS, columns });
+        self.note(NamedColumns { table: T::TABLE, specs: T::COLUMNS, columns });
     }
 
-    fn note(&mut self, named: Named) {
+    fn note(&mut self, named: NamedColumns) {
         if named.columns.is_empty() {
             return;
         }
@@ -435,7 +435,7 @@ impl fmt::Debug for Transaction {
 
 /// The operations of a request, with the label of each.
 #[derive(Clone, Debug)]
-pub struct Composed {
+pub struct ComposedTransaction {
     /// The operations, separated by commas, without the brackets around them.
     pub text: String,
     /// The description of each operation.

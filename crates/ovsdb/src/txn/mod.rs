@@ -15,7 +15,7 @@ pub(crate) mod outcome;
 mod select;
 pub(crate) mod view;
 
-pub use builder::{Composed, Label, OpKind, Transaction};
+pub use builder::{ComposedTransaction, Label, OpKind, Transaction};
 pub use by_name::ElementChange;
 pub use filter::RowFilter;
 pub use group::{Group, GroupLimits, Settled};

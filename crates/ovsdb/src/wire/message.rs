@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(kind(r#"{"id":7,"result":null,"error":{"error":"x"}}"#), r#"error 7 {"error":"x"}"#);
         assert!(kind("{}").contains("neither"));
         assert!(kind(r#"{"method":"echo","id":1}"#).contains("neither"));
-        assert!(kind(r#"{"id":1"#).contains("no JSON-RPC"));
+        assert!(kind(r#"{"id":1"#).contains("not JSON-RPC"));
         assert!(kind(r#"[1,"echo",[]]"#).contains("neither"));
     }
 

@@ -24,7 +24,7 @@ pub(super) struct DestinationArgs {
     /// Directory of the server's files [default: /var/lib/meridian]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// Where state is kept: sqlite:///file or postgres://user@host/database [default: api.db in the data directory]
+    /// Database of the state: sqlite:///file or postgres://user@host/database [default: api.db in the data directory]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
     /// The OVN Northbound servers of the cloud: unix:PATH, tcp:IP:PORT, ssl:IP:PORT, with commas between
@@ -32,7 +32,7 @@ pub(super) struct DestinationArgs {
     nb: Option<String>,
 }
 
-/// How long the Northbound may take to be read. Large ones take seconds.
+/// Time limit for reading the Northbound. Large ones take seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl DestinationArgs {

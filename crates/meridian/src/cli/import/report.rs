@@ -19,9 +19,9 @@ pub(super) struct ImportReport {
     /// Those that cannot be taken over.
     pub(super) left_out: Vec<Remark>,
     pub(super) notes: Vec<String>,
-    /// What becomes of the Northbound.
+    /// The changes of the Northbound in the first pass.
     pub(super) northbound: Option<Outlook>,
-    /// Where it was stored, if it was.
+    /// The database that contains it now, if it was stored.
     pub(super) stored: Option<String>,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct SourceArgs {
     credentials: CredentialArgs,
 }
 
-/// Who asks, in the words of an openrc file. Without any of them, the API is asked without credentials.
+/// The credentials, named as in an openrc file. Without any of them, requests have no token.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Credentials")]
 struct CredentialArgs {
@@ -53,7 +53,7 @@ struct CredentialArgs {
     ca: Option<PathBuf>,
 }
 
-/// How one kind of API is opened and read, and how its saved documents are parsed.
+/// One kind of API: its client, its documents, and the parser of saved ones.
 pub(super) struct ApiReader<O, P> {
     /// The name of the service, for messages.
     pub(super) service: &'static str,

@@ -193,7 +193,7 @@ impl Target {
         Failure::new(Exit::Connect, cause).try_(advice)
     }
 
-    /// Why this server is unfit to serve the database, if it is. Servers before OVS 2.9 have no `_Server` database and no clusters.
+    /// The reason why this server is unfit to serve the database, if it is. Servers before OVS 2.9 have no `_Server` database and no clusters.
     async fn unfit(&self, rpc: &mut Rpc, database: &str) -> Outcome<Option<Unfit>> {
         let named = Clause::new("name", Function::Equal, Atom::String(database.into()));
         let select = Select::new("Database", ["model", "connected", "leader", "cid"]).and([named]);

@@ -53,7 +53,7 @@ impl Args {
 
 /// The inputs of a recorded session.
 #[derive(Debug, Default, PartialEq)]
-struct Recorded {
+struct RecordedModel {
     database: String,
     /// The remotes in the order of their first attempt.
     remotes: Vec<String>,
@@ -68,7 +68,7 @@ struct Line {
     out: Option<String>,
 }
 
-impl Recorded {
+impl RecordedModel {
     /// Collects the inputs from a recording. It skips invalid lines, because the replay reports them.
     fn read(lines: impl Iterator<Item = String>) -> Self {
         let mut found = Self::default();
@@ -139,14 +139,14 @@ pub(super) fn run(args: &Args, config: &Config) -> Outcome {
     }
 }
 
-fn read(file: &Path) -> Outcome<Recorded> {
+fn read(file: &Path) -> Outcome<RecordedModel> {
     let failed = |source| {
         let path = file.to_owned();
         Failure::new(Exit::Local, ReplayError::File { path, source })
     };
     let mut lines = BufReader::new(std::fs::File::open(file).map_err(failed)?).lines();
     let mut problem = None;
-    let recorded = Recorded::read(std::iter::from_fn(|| match lines.next()? {
+    let recorded = RecordedModel::read(std::iter::from_fn(|| match lines.next()? {
         Ok(line) => Some(line),
         Err(error) => {
             problem = Some(error);
@@ -210,7 +210,7 @@ mod tests {
             r#"{"at":3,"out":"{\"id\":1,\"method\":\"monitor_cond\",\"params\":[\"_Server\",\"x\",{\"Database\":[{\"columns\":[\"name\"]}]}]}"}"#,
             r#"{"at":4,"out":"{\"id\":2,\"method\":\"monitor_cond_since\",\"params\":[\"D\",\"x\",{\"T\":[{\"columns\":[\"a\",\"b\"]}],\"U\":{\"columns\":[]}},\"0\"]}"}"#,
         ];
-        let recorded = Recorded::read(lines.into_iter().map(str::to_owned));
+        let recorded = RecordedModel::read(lines.into_iter().map(str::to_owned));
         assert_eq!(recorded.database, "D");
         assert_eq!(recorded.remotes, ["unix:/b", "unix:/a"]);
         let columns = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();

@@ -136,10 +136,10 @@ mod tests {
         }
         assert_eq!(parse("[]", "db").unwrap(), [] as [Value; 0]);
         for (text, problem) in [
-            ("[", "the operations are no JSON: EOF while parsing a list at line 1 column 1"),
+            ("[", "the operations are not JSON: EOF while parsing a list at line 1 column 1"),
             ("3", "expected an array of operations, found `3`"),
             ("[\"other\"]", "the operations are for the database other, not db"),
-            ("[{\"op\":\"abort\"},{}]", "operation 2 is no object with an \"op\": `{}`"),
+            ("[{\"op\":\"abort\"},{}]", "operation 2 is not an object with an \"op\": `{}`"),
         ] {
             assert_eq!(parse(text, "db").unwrap_err(), problem);
         }

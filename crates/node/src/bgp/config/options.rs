@@ -16,9 +16,9 @@ pub struct Opt {
     pub section: &'static str,
     /// Its name there, and in the table `[bgp]` of a TOML file.
     pub name: &'static str,
-    /// What it says, in one line.
+    /// The help text, in one line.
     pub doc: &'static str,
-    /// What holds without it, as text.
+    /// The default, as a string.
     pub default: &'static str,
     pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
 }

@@ -4,12 +4,12 @@ use super::*;
 use crate::bgp::desired::decide;
 use crate::bgp::desired::tests::world::World;
 
-/// What is told where everything is as decided.
+/// The explanation if everything is as decided.
 fn explained(world: &World, ip: &str) -> Vec<String> {
     told(world, ip, true).text
 }
 
-/// What is told where what is decided is there, or nothing is.
+/// The explanation if everything decided is in place, or nothing is.
 fn told(world: &World, ip: &str, done: bool) -> Explanation {
     let snapshot = world.snapshot();
     let decision = decide(&snapshot).value;
@@ -252,9 +252,7 @@ fn what_could_not_be_looked_at_is_said_and_nothing_is_concluded_from_it() {
     };
     let unknown = explained("172.24.4.77");
     assert!(
-        unknown.contains(
-            "Could not look for it in all of OVN's Southbound database (the database does not reply)"
-        ),
+        unknown.contains("Cannot search all of OVN's Southbound database (the database does not reply)"),
         "{unknown}"
     );
     assert!(!unknown.contains("Nothing in OVN's"), "{unknown}");

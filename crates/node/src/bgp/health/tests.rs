@@ -4,7 +4,7 @@ use super::*;
 use crate::flows::BridgeFlows;
 use crate::frr::BgpdState;
 
-/// What differs from a node on which all is well.
+/// The difference to a healthy node.
 #[derive(Default)]
 struct Case {
     problems: Vec<Problem>,
@@ -147,7 +147,7 @@ fn each_promise_that_is_broken_is_said_once_and_in_words() {
         (
             "switch",
             Case { seen: Some(Some(Seen::Silent("gone".into()))), ..case() },
-            "br-ex: the way into OVN is not known",
+            "br-ex: the path into OVN is not known",
         ),
         ("not looked at", Case { seen: Some(None), ..case() }, "br-ex: its flows were not looked at"),
     ] {

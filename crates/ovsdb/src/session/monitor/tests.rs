@@ -78,8 +78,8 @@ fn a_refused_change_is_dropped_and_holds_nothing_up() {
 #[test]
 fn requests_look_like_the_protocol_has_them() {
     let monitored = [
-        Monitored { table: "A".into(), columns: vec!["x".into()], condition: AnyCondition::All },
-        Monitored { table: "B".into(), columns: vec![], condition: AnyCondition::All },
+        MonitoredTable { table: "A".into(), columns: vec!["x".into()], condition: AnyCondition::All },
+        MonitoredTable { table: "B".into(), columns: vec![], condition: AnyCondition::All },
     ];
     let show =
         |method, id| serde_json::to_value(request("d", "m", method, &monitored, &conditions(), id)).unwrap();

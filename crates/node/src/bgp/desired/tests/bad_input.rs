@@ -160,7 +160,7 @@ fn missing_and_unknown_things() {
     assert_eq!(problems(&world), BTreeSet::new(), "they are another chassis' matter");
 }
 
-/// What OVN has and is not exposed, and what is there for a moment while a cloud's management writes.
+/// Rows that are not exposed, and rows that exist only for a moment while a cloud's management writes.
 #[test]
 fn what_is_not_exposed_is_not_spoken_of() {
     let mut world = two_vms();
@@ -274,7 +274,7 @@ fn malformed_vips() {
     assert_eq!(world.problems(), [""; 0], "it is behind no gateway that is here");
 }
 
-/// What each kind of row that cannot be read may hide of what was announced before the start.
+/// The announcements from before the start that each kind of unreadable row may belong to.
 #[test]
 fn what_was_there_at_the_start_stays_while_rows_that_may_have_it_cannot_be_read() {
     type Edit = fn(&mut World);

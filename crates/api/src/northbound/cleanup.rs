@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tracing::{debug, info, warn};
 use uuid::Uuid;
 
-use super::Sight;
+use super::OvnView;
 use crate::model::{Adopted, FloatingIp};
 use crate::resource::agent;
 use crate::store::Store;
@@ -55,16 +55,16 @@ pub(super) async fn forget_neighbours(
 /// Removes the chassis of deleted agents from the Southbound.
 pub(super) async fn remove_agents(
     mut worlds: watch::Receiver<World>,
-    sight: Sight,
+    ovn: OvnView,
     mut held: watch::Receiver<LockState>,
 ) {
-    let mut reports = sight.report();
+    let mut reports = ovn.report();
     loop {
         let (world, report) = (worlds.borrow_and_update().clone(), reports.borrow_and_update().clone());
         let mut failed = false;
         if *held.borrow_and_update() == LockState::Held {
             for agent in agent::removed(&world, &report) {
-                match sight.remove_chassis(agent).await {
+                match ovn.remove_chassis(agent).await {
                     Ok(true) => info!(chassis = agent.chassis, "removed the chassis of a deleted agent"),
                     Ok(false) => {
                         debug!(

@@ -17,13 +17,13 @@ use crate::report::{self, Agent, Judgement, Refusal, Report, southbound_model};
 
 /// The connections to both databases and the state derived from them. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Sight {
+pub struct OvnView {
     databases: Databases,
     report: watch::Sender<Report>,
     fleet: watch::Receiver<Arc<Fleet>>,
 }
 
-impl Sight {
+impl OvnView {
     /// Opens both connections in the current runtime and follows them until the last clone is dropped.
     pub fn open(nb: ClientConfig, sb: ClientConfig, agent_down_time: u32) -> Self {
         let report = watch::Sender::new(Report::default());
@@ -31,7 +31,7 @@ impl Sight {
         let observer =
             ReportObserver { known: Report::default(), report: report.clone(), fleet, agent_down_time };
         let databases = Databases::open(nb, sb, southbound_model(), observer);
-        Sight { databases, report, fleet: fleets }
+        OvnView { databases, report, fleet: fleets }
     }
 
     /// A receiver of OVN's reports.
