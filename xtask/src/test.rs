@@ -1,6 +1,5 @@
 //! `cargo xtask test`: runs every test and ends with one line of counts.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -9,7 +8,11 @@ use console::style;
 use crate::command::{cargo, heading, target_dir, tee};
 use crate::packages::{self, CargoTool, Need};
 use crate::summary::Counts;
-use crate::{tempest, up};
+use crate::tempest::{self, Suite};
+use crate::up;
+
+/// OpenStack's own suites, which run after the other tests.
+const SUITES: [Suite; 2] = [Suite::Network, Suite::Lb];
 
 /// The options of `cargo xtask test`.
 #[derive(clap::Args, Default)]
@@ -51,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         if ok {
             heading("cargo xtask up");
             counts.add(newcomer());
-            counts.add(tempest_suite(tempest::network));
+            counts.add(tempest_suites());
         }
     }
 
@@ -63,11 +66,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(if ok && counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Neutron's or Octavia's own tests, on the binary that the tests were built with.
-fn tempest_suite(suite: fn(&Path, &Path, Option<&str>) -> Result<Counts>) -> Counts {
+/// Neutron's and Octavia's own tests, on the binary that the tests were built with.
+fn tempest_suites() -> Counts {
     let run = || {
         let dir = tempfile::tempdir()?;
-        suite(&target_dir().join("debug/meridian"), dir.path(), None)
+        tempest::suites(&SUITES, &target_dir().join("debug/meridian"), dir.path(), None)
     };
     run().unwrap_or_else(|error| {
         eprintln!("{} tempest: {error:#}", style("error:").for_stderr().red().bold());
@@ -89,5 +92,28 @@ fn newcomer() -> Counts {
             eprintln!("{} up: {error:#}", style("error:").for_stderr().red().bold());
             Counts { passed: 0, failed: 1 }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::ValueEnum;
+
+    use super::*;
+    use crate::command::root;
+
+    /// A merge once lost a suite without anybody noticing.
+    #[test]
+    fn every_suite_of_openstack_is_among_the_tests() {
+        assert_eq!(SUITES, Suite::value_variants());
+        let names: BTreeSet<String> = SUITES
+            .iter()
+            .filter_map(|suite| Some(suite.to_possible_value()?.get_name().to_owned()))
+            .collect();
+        let folders = std::fs::read_dir(root().join("xtask/tempest")).unwrap();
+        let folders = folders.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        assert_eq!(names, folders, "each suite has a folder of lists, and each folder a suite");
     }
 }

@@ -63,6 +63,8 @@ pub struct Report {
     refusals: Arc<BTreeMap<Uuid, Refusal>>,
     /// Whether the Northbound was read since the start.
     has_northbound: bool,
+    /// Generations of load balancers at the start of the server. Empty once the Northbound was read.
+    at_start: OrdMap<Uuid, u64>,
     /// The one row of `NB_Global`, if it exists.
     pub(crate) nb_global: Option<Uuid>,
     /// Chassis by row, for rows that refer to them.

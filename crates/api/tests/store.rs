@@ -16,6 +16,9 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::watch;
 use uuid::Uuid;
 
+#[path = "store/upgrade.rs"]
+mod upgrade;
+
 /// A store that can be opened again.
 enum Place {
     Sqlite(tempfile::TempDir),
@@ -43,6 +46,14 @@ impl Place {
 
     async fn open(&self) -> Store {
         open(&self.url()).await.unwrap()
+    }
+
+    /// Runs SQL statements, beside the store's own connection.
+    fn run(&self, statements: &str) {
+        match self {
+            Place::Sqlite(dir) => sqlite(&dir.path().join("api.db"), statements),
+            Place::Postgres(postgres, _) => drop(postgres.sql("meridian", statements).unwrap()),
+        }
     }
 
     fn server(&self) -> &Postgres {
@@ -337,50 +348,6 @@ async fn a_change_that_nobody_can_tell_of_is_answered_so_and_not_made_twice() {
     wire.dead.store(false, Ordering::SeqCst);
     assert_eq!(counted(&store.fresh().await.unwrap()), 1, "it was made, once");
     assert_eq!(counted(&count(&store).await.unwrap()), 2, "and the store goes on");
-}
-
-#[tokio::test]
-async fn tables_of_a_later_version_are_left_alone() {
-    let place = Place::Sqlite(tempfile::tempdir().unwrap());
-    drop(place.open().await);
-    let Url::Sqlite(path) = place.url() else { unreachable!() };
-    sqlite(&path, "UPDATE schema_version SET version = 99");
-    let refused = open(&place.url()).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Newer { found: 99, .. }), "{refused}");
-    assert!(refused.to_string().contains("version 99"));
-}
-
-/// Creates a store of the first version, with a router in it.
-fn first_version(place: &Place) {
-    let fill = format!(
-        "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (1);
-         {}
-         INSERT INTO routers (id, project_id, body) VALUES ('{COUNTER}', 'p', '{}');
-         INSERT INTO changes VALUES (1, '{COUNTER}', 'routers', '{COUNTER}');
-         UPDATE state SET seq = 1;",
-        include_str!("store/version_1.sql"),
-        serde_json::to_string(&router(COUNTER)).unwrap()
-    );
-    match place {
-        Place::Sqlite(dir) => sqlite(&dir.path().join("api.db"), &fill),
-        Place::Postgres(postgres, _) => drop(postgres.sql("meridian", &fill).unwrap()),
-    }
-}
-
-#[tokio::test]
-async fn tables_of_the_first_version_are_upgraded_and_keep_everything() {
-    for place in Place::both() {
-        first_version(&place);
-        let store = place.open().await;
-        let before = store.world().revision();
-        assert_eq!((before.seq, before.batch), (1, COUNTER));
-        assert!(!before.store.is_nil(), "it has a name");
-        assert_eq!(counted(&count(&store).await.unwrap()), 1);
-        drop(store);
-        let store = place.open().await;
-        assert_eq!(store.world().revision().store, before.store, "and keeps it");
-        assert!(store.contains(before).await.unwrap());
-    }
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ mod fabric;
 mod faults;
 mod guest;
 mod layer2;
+mod layer2_frames;
 mod metadata;
 mod multihoming;
 mod native;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         balancers::tests(),
         transit::tests(),
         layer2::tests(),
+        layer2_frames::tests(),
         chaos::tests(),
         cloud::tests(),
     ];

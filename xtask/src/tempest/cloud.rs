@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use central::{Daemon, find_program};
+use central::{Daemon, Database, find_program};
 use lab::keystone::Keystone;
 use serde_json::{Value, json};
 
@@ -44,7 +44,9 @@ impl Cloud {
         keystone.endpoint(&service, "public", &url)?;
         let service = keystone.service("load-balancer", "octavia")?;
         keystone.endpoint(&service, "public", &load_balancer_url)?;
-        add_chassis(&dir.join("server/ovn/sb.sock"))?;
+        let ovn = dir.join("server/ovn");
+        add_chassis(&ovn.join("sb.sock"))?;
+        admit_ipv6_fields(&ovn.join("nb.sock"), dir)?;
         let token = keystone.admin_token()?;
         let public_network = external_network(&url, &token)?;
         Ok(Cloud { keystone, public_network, server: RefCell::new(daemon) })
@@ -76,6 +78,24 @@ fn add_chassis(socket: &Path) -> Result<()> {
         sbctl(&format!("create Chassis_Private name={name} chassis={}", uuid.trim()))?;
     }
     Ok(())
+}
+
+/// Converts the Northbound to a schema in which load balancers may hash IPv6 addresses, as from OVN 25.03 on. Otherwise the tests of
+/// `SOURCE_IP` with IPv6 VIPs would skip themselves on a host with an older OVN.
+fn admit_ipv6_fields(socket: &Path, dir: &Path) -> Result<()> {
+    let mut schema: Value = serde_json::from_str(&fs::read_to_string(Database::Northbound.schema())?)?;
+    let fields = &mut schema["tables"]["Load_Balancer"]["columns"]["selection_fields"];
+    let names = fields["type"]["key"]["enum"][1].as_array_mut();
+    let names = names.context("the schema names no selection_fields of load balancers")?;
+    for name in ["ipv6_src", "ipv6_dst"] {
+        if !names.contains(&json!(name)) {
+            names.push(json!(name));
+        }
+    }
+    let path = dir.join("ipv6.ovsschema");
+    fs::write(&path, schema.to_string())?;
+    let mut convert = Command::new(find_program("ovsdb-client")?);
+    output(convert.arg("convert").arg(format!("unix:{}", socket.display())).arg(&path)).map(drop)
 }
 
 /// Creates the external network for the gateways of all projects' routers; returns its id.

@@ -1,16 +1,15 @@
-//! The results of a tempest run, parsed from the runner's output, and its expected skips.
+//! The results of a tempest run, parsed from the runner's output.
 
-use std::collections::BTreeMap;
-
-use anyhow::{Context, Result};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::summary::Counts;
 
 /// The results of the tests of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
-    passed: u64,
-    failed: u64,
+    pub(super) passed: BTreeSet<String>,
+    /// Tests that failed. A class whose set-up or tear-down failed counts as one.
+    pub(super) failed: BTreeSet<String>,
     /// Tests, or whole classes as `setUpClass (CLASS)`, that skipped themselves, each with the reason it gave.
     pub(super) skipped: BTreeMap<String, String>,
 }
@@ -20,8 +19,8 @@ impl Outcome {
     pub(super) fn read(&mut self, line: &str) {
         let Some((test, result)) = result_line(line) else { return };
         match result.split_once(':').map_or(result, |(word, _)| word) {
-            "ok" => self.passed += 1,
-            "FAILED" => self.failed += 1,
+            "ok" => drop(self.passed.insert(test.to_owned())),
+            "FAILED" => drop(self.failed.insert(test.to_owned())),
             "SKIPPED" => {
                 let reason = result.split_once(':').map_or("", |(_, reason)| reason.trim());
                 self.skipped.insert(test.to_owned(), reason.to_owned());
@@ -32,11 +31,12 @@ impl Outcome {
 
     /// The number of tests that ran.
     pub(super) fn ran(&self) -> u64 {
-        self.passed + self.failed
+        self.counts().passed + self.counts().failed
     }
 
     pub(super) fn counts(&self) -> Counts {
-        Counts { passed: self.passed, failed: self.failed }
+        let count = |tests: &BTreeSet<String>| u64::try_from(tests.len()).unwrap_or(u64::MAX);
+        Counts { passed: count(&self.passed), failed: count(&self.failed) }
     }
 }
 
@@ -52,35 +52,6 @@ fn result_line(line: &str) -> Option<(&str, &str)> {
         None => test.split(['[', ' ']).next()?,
     };
     Some((name, result.trim()))
-}
-
-/// The skips that are right, each with its reason.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct ExpectedSkips(BTreeMap<String, String>);
-
-impl ExpectedSkips {
-    /// Parses lines of the form `TEST: REASON`, where REASON is the message of the test.
-    pub(super) fn parse(text: &str) -> Result<ExpectedSkips> {
-        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let pair = |line: &str| {
-            let (test, reason) =
-                line.split_once(": ").with_context(|| format!("skips.txt: no reason in {line:?}"))?;
-            Ok((test.to_owned(), reason.to_owned()))
-        };
-        lines.map(pair).collect::<Result<_>>().map(ExpectedSkips)
-    }
-
-    /// The differences, a sentence each.
-    pub(super) fn compare(&self, skipped: &BTreeMap<String, String>) -> Vec<String> {
-        let unexpected = skipped.iter().filter(|(test, _)| !self.0.contains_key(*test));
-        let unexpected = unexpected.map(|(test, reason)| {
-            format!("{test} skipped itself ({reason}): make it run, or say in skips.txt why it is right")
-        });
-        let stale = self.0.keys().filter(|test| !skipped.contains_key(*test));
-        unexpected
-            .chain(stale.map(|test| format!("{test} did not skip itself: remove it from skips.txt")))
-            .collect()
-    }
 }
 
 #[cfg(test)]
@@ -114,16 +85,5 @@ mod tests {
                 ("tempest.api.network.test_x.XTest.test_c", "no QoS here: none"),
             ]
         );
-    }
-
-    #[test]
-    fn a_skip_that_is_not_listed_and_one_that_did_not_happen_are_told() {
-        let expected = ExpectedSkips::parse("# why\n\na.b: no QoS\nc.d: no trunks\n").unwrap();
-        let skipped = BTreeMap::from([("a.b".into(), "no QoS".into()), ("e.f".into(), "new".into())]);
-        let faults = expected.compare(&skipped);
-        assert_eq!(faults.len(), 2, "{faults:?}");
-        assert!(faults[0].contains("e.f") && faults[0].contains("new"), "{faults:?}");
-        assert!(faults[1].contains("c.d"), "{faults:?}");
-        assert!(ExpectedSkips::parse("a.b\n").is_err(), "a skip without its reason");
     }
 }

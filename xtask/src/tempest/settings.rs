@@ -80,9 +80,9 @@ pub(super) fn load_balancer(with_ipv6: bool) -> String {
          enforce_new_defaults = true\n\
          test_with_ipv6 = {with_ipv6}\n\
          log_user_roles = false\n\
-         build_interval = 0.3\n\
-         check_interval = 0.3\n\
-         lb_build_interval = 0.3\n\
+         build_interval = 0.1\n\
+         check_interval = 0.1\n\
+         lb_build_interval = 0.1\n\
          [loadbalancer-feature-enabled]\n\
          not_implemented_is_error = false\n\
          health_monitor_enabled = true\n\

@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use super::{Compiled, Look, balancer_group, map, object, router, switch, text, word};
 use crate::model::{LbProtocol, LoadBalancer, RowSlot};
+use crate::resource::load_balancer::reason;
 use association::Association;
 use parts::BalancerParts;
 
@@ -61,13 +62,9 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     }
     health_check::report_obstacles(&parts, to);
     warn_of_several_gateways(look, id, &association, to);
-    if association.routers.is_empty() {
-        to.problems.push(Problem::warning(
-            object(OBJECT, id),
-            Class::Refused,
-            "vip-without-router",
-            "nobody answers for its VIP: no router has a port in the VIP's subnet. Add the subnet to a router",
-        ));
+    if let Some(reason) = reason::unrouted_text(&association.unrouted) {
+        let code = "vip-without-router";
+        to.problems.push(Problem::warning(object(OBJECT, id), Class::Refused, code, reason));
     }
 }
 

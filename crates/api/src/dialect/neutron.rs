@@ -16,6 +16,7 @@ static GRAMMAR: QueryGrammar = QueryGrammar {
     lenient_limit: false,
     default_sort: &[],
     links: LinkRule::BothSides,
+    largest_page: None,
     reserved: &["wait"],
 };
 

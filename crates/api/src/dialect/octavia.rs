@@ -24,6 +24,7 @@ static GRAMMAR: QueryGrammar = QueryGrammar {
     lenient_limit: true,
     default_sort: &[("created_at", Direction::Ascending)],
     links: LinkRule::FullOrMarked,
+    largest_page: Some(1_000),
     reserved: &["wait"],
 };
 

@@ -12,6 +12,7 @@ use ovsdb::{Client, ClientConfig, CommitError, Snapshot, Str};
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use crate::World;
 use crate::fleet::Fleet;
 use crate::report::{self, Agent, Judgement, Refusal, Report, southbound_model};
 
@@ -24,12 +25,13 @@ pub struct OvnView {
 }
 
 impl OvnView {
-    /// Opens both connections in the current runtime and follows them until the last clone is dropped.
-    pub fn open(nb: ClientConfig, sb: ClientConfig, agent_down_time: u32) -> Self {
-        let report = watch::Sender::new(Report::default());
+    /// Opens both connections in the current runtime and follows them until the last clone is dropped. `world` is the state of the store
+    /// at the start of the server.
+    pub fn open(nb: ClientConfig, sb: ClientConfig, agent_down_time: u32, world: &World) -> Self {
+        let known = Report::starting(world);
+        let report = watch::Sender::new(known.clone());
         let (fleet, fleets) = watch::channel(Arc::default());
-        let observer =
-            ReportObserver { known: Report::default(), report: report.clone(), fleet, agent_down_time };
+        let observer = ReportObserver { known, report: report.clone(), fleet, agent_down_time };
         let databases = Databases::open(nb, sb, southbound_model(), observer);
         OvnView { databases, report, fleet: fleets }
     }

@@ -11,7 +11,8 @@ use ovsdb::replica::Delta;
 use uuid::Uuid;
 
 use super::{Report, set};
-use crate::model::LbProtocol;
+use crate::World;
+use crate::model::{LbProtocol, LoadBalancer};
 
 /// A backend that a chassis probes. All load balancers with this backend share the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,7 +51,10 @@ pub struct Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppliedGeneration {
     /// The server has not read the Northbound since its start.
-    Unknown,
+    Unknown {
+        /// The generation that the load balancer had when the server started; none if it is newer.
+        at_start: Option<u64>,
+    },
     /// The generation of its rows; none without rows.
     At(Option<u64>),
     /// The generation of its rows; the Northbound has refused a newer one.
@@ -58,11 +62,18 @@ pub enum AppliedGeneration {
 }
 
 impl Report {
+    /// The report of a server that starts with this world and has heard nothing of OVN.
+    pub fn starting(world: &World) -> Self {
+        let balancers = world.table::<LoadBalancer>().iter();
+        let at_start = balancers.map(|balancer| (balancer.id, balancer.generation)).collect();
+        Report { at_start, ..Report::default() }
+    }
+
     /// The generation of a load balancer that the Northbound has applied.
     pub fn applied_generation(&self, load_balancer: Uuid) -> AppliedGeneration {
         match self.has_northbound {
             true => AppliedGeneration::At(self.balancer(load_balancer)),
-            false => AppliedGeneration::Unknown,
+            false => AppliedGeneration::Unknown { at_start: self.at_start.get(&load_balancer).copied() },
         }
     }
 
@@ -118,6 +129,7 @@ impl Report {
     /// Records that the Northbound was read.
     pub fn set_northbound_read(&mut self) {
         self.has_northbound = true;
+        self.at_start.clear();
     }
 
     /// Records the last result of a member, as its row has it.

@@ -1,17 +1,18 @@
 //! Members: the servers of a pool.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use super::attribute::{ID, PROJECT_ID, TENANT_ID};
+use super::load_balancer::aggregate::{self, UnsupportedLast};
 use super::load_balancer::attribute::{
     ADMIN_STATE_UP, CREATED_AT, NAME, OPERATING_STATUS, PROVISIONING_STATUS, TAGS, UPDATED_AT, show_times,
 };
-use super::load_balancer::{aggregate, status, vip};
+use super::load_balancer::{status, vip};
 use super::pool::Pools;
 use super::{Attribute, Checked, Parent, Preset, Resource, Scene, Shape, Verb, View, of, quota};
 use crate::dialect::octavia::{absent, conflict, invalid_option, unsupported_option, validation};
@@ -189,41 +190,43 @@ impl Resource for Members {
     fn replace_all(txn: &mut Txn, caller: &Caller, all: &[Checked], request: &Checked) -> Result<(), Fault> {
         let pool = request.parent().unwrap_or_default();
         let whole = whole_of(txn, pool)?;
-        let there: Vec<Arc<Member>> =
-            txn.linked::<Member>(Link::Inside(Kind::Member, pool)).cloned().collect();
-        let mut wanted = BTreeSet::new();
-        let (mut added, mut changed) = (Vec::new(), Vec::new());
-        for new in all {
-            let key = key_of(new);
-            if !wanted.insert(key) {
-                let (address, port) = key;
-                return Err(validation(format_args!(
-                    "Member {address} with protocol_port {port} is in the request more than once."
-                )));
-            }
-            match there.iter().find(|member| (member.address.value, member.protocol_port) == key) {
-                Some(member) => {
-                    check_monitor(new)?;
-                    let mut after = Member::clone(member);
-                    set(&mut after, new);
-                    after.standard.tags = new.read("tags").unwrap_or_default();
-                    if after != **member {
-                        changed.push(after);
-                    }
-                }
-                None => added.push(new),
-            }
-        }
-        let is_wanted =
-            |member: &&Arc<Member>| wanted.contains(&(member.address.value, member.protocol_port));
+        let there = txn.linked::<Member>(Link::Inside(Kind::Member, pool));
+        let there: BTreeMap<(IpAddr, u16), Arc<Member>> =
+            there.map(|member| ((member.address.value, member.protocol_port), Arc::clone(member))).collect();
+        let wanted: BTreeSet<(IpAddr, u16)> = all.iter().map(key_of).collect();
         let removed: Vec<Uuid> = match request.flag("additive_only") {
             true => Vec::new(),
-            false => there.iter().filter(|member| !is_wanted(member)).map(|member| member.id).collect(),
+            false => {
+                there.iter().filter(|(key, _)| !wanted.contains(key)).map(|(_, member)| member.id).collect()
+            }
         };
-        if added.is_empty() && changed.is_empty() && removed.is_empty() {
-            return Ok(());
+        // Octavia's order of checks: quota, state of the load balancer, each member, capabilities of the provider.
+        let added: Vec<&Checked> = all.iter().filter(|new| !there.contains_key(&key_of(new))).collect();
+        if let Some(more) = added.len().checked_sub(removed.len()).filter(|more| *more > 0) {
+            let more = u64::try_from(more).unwrap_or(u64::MAX);
+            quota::check_objects(txn, quota::balancer::LIMITED, Kind::Member, &whole.project, more)
+                .map_err(Self::refuse)?;
         }
         aggregate::check_mutable(txn, whole.id)?;
+        if let Some((address, port)) = repeated(all) {
+            return Err(validation(format_args!(
+                "Member {address} with protocol_port {port} is in the request more than once."
+            )));
+        }
+        let mut unsupported = UnsupportedLast::default();
+        let mut changed = Vec::new();
+        for (new, member) in all.iter().filter_map(|new| Some((new, there.get(&key_of(new))?))) {
+            unsupported.pass(check_monitor(new))?;
+            let mut after = Member::clone(member);
+            set(&mut after, new);
+            after.standard.tags = new.read("tags").unwrap_or_default();
+            if after != **member {
+                changed.push(after);
+            }
+        }
+        if added.is_empty() && changed.is_empty() && removed.is_empty() {
+            return unsupported.finish();
+        }
         let generation = aggregate::begin(txn, whole.id);
         for id in removed {
             txn.remove::<Member>(&id);
@@ -233,12 +236,10 @@ impl Resource for Members {
             member.standard.bump(txn.now());
             txn.put(member);
         }
-        let more = u64::try_from(added.len()).unwrap_or(u64::MAX);
-        quota::check_objects(txn, quota::balancer::LIMITED, Kind::Member, &whole.project, more)
-            .map_err(Self::refuse)?;
         for new in added {
-            make(txn, caller, pool, new, generation)?;
+            unsupported.pass(make(txn, caller, pool, new, generation))?;
         }
+        unsupported.finish()?;
         aggregate::mark_pool(txn, pool, generation);
         aggregate::settle(txn, whole.id)
     }
@@ -247,6 +248,12 @@ impl Resource for Members {
 fn whole_of(world: &World, pool: Uuid) -> Result<Arc<LoadBalancer>, Fault> {
     let pool = world.get::<Pool>(&pool).ok_or_else(|| absent("Pool", pool))?;
     aggregate::found(world, pool.load_balancer_id).cloned()
+}
+
+/// The address and port that several members of a request have.
+fn repeated(all: &[Checked]) -> Option<(IpAddr, u16)> {
+    let mut seen = BTreeSet::new();
+    all.iter().map(key_of).find(|key| !seen.insert(*key))
 }
 
 fn key_of(new: &Checked) -> (IpAddr, u16) {

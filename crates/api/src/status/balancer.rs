@@ -52,6 +52,9 @@ pub struct VipStatus {
     pub address: IpAddr,
     /// The floating IP that leads to it.
     pub floating_ip: Option<IpAddr>,
+    /// Whether no router answers for it.
+    #[serde(default)]
+    pub unrouted: bool,
 }
 
 /// The numbers of members.
@@ -114,7 +117,7 @@ fn of(scene: &Scene<'_>, balancer: &LoadBalancer) -> LoadBalancerStatus {
         provisioning_status: both.provisioning.as_str().to_owned(),
         operating_status: both.operating.as_str().to_owned(),
         reason: reason::of_load_balancer(scene, balancer),
-        vips: balancer.vips.iter().map(|vip| of_vip(scene.world, vip)).collect(),
+        vips: balancer.vips.iter().map(|vip| of_vip(scene.world, balancer, vip)).collect(),
         routers: routers.iter().map(|router| name_of(router)).collect(),
         chassis: chassis(scene, &routers),
         members,
@@ -122,11 +125,13 @@ fn of(scene: &Scene<'_>, balancer: &LoadBalancer) -> LoadBalancerStatus {
     }
 }
 
-fn of_vip(world: &World, vip: &Vip) -> VipStatus {
+fn of_vip(world: &World, balancer: &LoadBalancer, vip: &Vip) -> VipStatus {
     let address = vip.address.value;
     let mut floating_ips = world.linked::<FloatingIp>(Link::FloatingIpsOfPort(vip.port_id));
     let found = floating_ips.find(|it| it.fixed_ip_address.map(IpAddr::V4) == Some(address));
-    VipStatus { address, floating_ip: found.map(|it| IpAddr::V4(it.floating_ip_address)) }
+    let floating_ip = found.map(|it| IpAddr::V4(it.floating_ip_address));
+    let unrouted = reason::routers_of_vip(world, balancer, vip).is_empty();
+    VipStatus { address, floating_ip, unrouted }
 }
 
 /// The members of all pools of a load balancer, sorted by pool and id.

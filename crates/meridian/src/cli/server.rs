@@ -161,7 +161,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let mut registry = Registry::default();
     let counts = reconcile::Metrics::register(&mut registry);
     let settings = Arc::new(seen.borrow().settings.clone());
-    let ovn = OvnView::open(nb, sb, settings.agent_down_time);
+    let ovn = OvnView::open(nb, sb, settings.agent_down_time, &store.world());
     task::keep("ability", follow_ability(ovn.northbound().clone(), outside.clone()));
     task::keep("fleet", follow_fleet(ovn.fleet(), outside));
     let mut options = Options { metrics: counts, ..Options::default() };

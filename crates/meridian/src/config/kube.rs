@@ -147,7 +147,11 @@ impl Kube {
             PeerSourceMode::Derived => PeerSource::Derived,
             PeerSourceMode::Allocated => PeerSource::Allocated,
         };
-        if problems.is_empty() { Ok(ManagerSettings { cluster, peers }) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(ManagerSettings { cluster, peers, ..ManagerSettings::default() })
+        } else {
+            Err(problems)
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! or a VIP in an external one, would put it on the routers of all tenants there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use ovn::ident::name;
 use ovn::text::octavia::LsRefs;
@@ -17,6 +18,7 @@ use uuid::Uuid;
 use super::parts::BalancerParts;
 use crate::desired::Look;
 use crate::model::Port;
+use crate::resource::load_balancer::reason;
 
 /// The switches and routers that use a load balancer.
 pub(super) struct Association<'w> {
@@ -32,6 +34,8 @@ pub(super) struct Association<'w> {
     pub(super) has_multihomed_router: bool,
     /// The gateway ports of the routers.
     pub(super) gateways: Vec<&'w Port>,
+    /// The VIPs that no router answers for.
+    pub(super) unrouted: Vec<IpAddr>,
 }
 
 impl<'w> Association<'w> {
@@ -41,12 +45,16 @@ impl<'w> Association<'w> {
         let members = count(parts.members().map(|member| member.subnet()));
 
         let mut routers: Vec<Uuid> = Vec::new();
+        let mut answered = BTreeSet::new();
         for (subnets, is_vip) in [(&vips, true), (&members, false)] {
             for (subnet, _) in subnets {
                 let Some(network) = look.subnet(*subnet).map(|found| found.network_id) else { continue };
                 for port in look.router_ports_in(network, *subnet) {
                     let Some(router) = port.router_id().and_then(|id| look.router(id)) else { continue };
-                    let leads_to_vip = is_vip && !port.is_gateway();
+                    let leads_to_vip = is_vip && reason::answers(port, router, owner);
+                    if leads_to_vip {
+                        answered.insert(*subnet);
+                    }
                     if (leads_to_vip || router.project == owner) && !routers.contains(&router.id) {
                         routers.push(router.id);
                     }
@@ -86,6 +94,8 @@ impl<'w> Association<'w> {
         }
         let ls_refs = refs.into_iter().map(|(network, count)| (name::switch(network).into(), count));
         let ls_refs = LsRefs(ls_refs.collect());
+        let unrouted = parts.vips.iter().filter(|it| !answered.contains(&it.vip.subnet_id));
+        let unrouted = unrouted.map(|it| it.vip.address.value).collect();
         Association {
             routers,
             networks,
@@ -93,6 +103,7 @@ impl<'w> Association<'w> {
             ls_refs,
             has_multihomed_router,
             gateways: all_gateways,
+            unrouted,
         }
     }
 

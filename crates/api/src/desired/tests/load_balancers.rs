@@ -4,6 +4,7 @@ mod access;
 mod builder;
 mod groups;
 mod health;
+mod vips;
 
 use ovn::nb::{LogicalRouter, LogicalSwitch};
 
@@ -432,50 +433,6 @@ fn each_combination_has_its_row() {
         txn.edit::<LoadBalancer>(&id(LB1), |it| it.deleted = true);
     });
     assert!(rows(&scene).table("Load_Balancer").is_empty());
-}
-
-#[test]
-fn each_vip_serves_its_family() {
-    let mut scene = serving();
-    scene.put(fixture::subnet(0x37, NET, "fd00::/64"));
-    change(&mut scene, LB1, |txn, _| {
-        let further = Vip {
-            subnet_id: id(0x37),
-            address: "fd00:0::10".parse().unwrap(),
-            port_id: id(0xf999),
-            own_port: false,
-        };
-        txn.edit::<LoadBalancer>(&id(LB1), |it| it.vips.push(further));
-    });
-    member(&mut scene, LB1, POOL, 0x1a3, 0x37, "fd00::107");
-    scene.floating_ip(0x80, "192.0.2.200", Some((LB1 + 0xf000, "10.0.0.10", R)));
-    let all = rows(&scene);
-    let backends = "10.0.0.107:80,20.0.0.107:80";
-    assert_eq!(
-        row(&all, LB1)["vips"],
-        format!("{{10.0.0.10:82={backends}, 192.0.2.200:82={backends}, [fd00::10]:82=[fd00::107]:80}}")
-    );
-    assert_eq!(key(&all, LB1, "neutron:vip_fip").as_deref(), Some("192.0.2.200"));
-    assert_eq!(key(&all, LB1, "neutron:additional_vips").as_deref(), Some("fd00::10"));
-    assert_eq!(key(&all, LB1, "neutron:additional_vip_port_ids"), Some(id(0xf999).to_string()));
-    assert_eq!(key(&all, LB1, "neutron:additional_vip_fips"), None);
-    let refs = ls_refs(&all, LB1).unwrap();
-    assert!(refs.contains(&format!("\"neutron-{}\": 4", id(NET))), "two VIPs and two members: {refs}");
-    // The schema determines how IPv6 clients are spread.
-    assert!(!row(&all, LB1).contains_key("selection_fields"));
-    scene.ability(Ability { ipv6_selection: true, ..Default::default() });
-    assert_eq!(
-        row(&rows(&scene), LB1)["selection_fields"],
-        "[ip_dst, ip_src, ipv6_dst, ipv6_src, tp_dst, tp_src]"
-    );
-    change(&mut scene, LB1, |txn, _| {
-        txn.edit::<Pool>(&id(POOL), |it| it.algorithm = Algorithm::SourceIp);
-    });
-    assert_eq!(row(&rows(&scene), LB1)["selection_fields"], "[ip_dst, ip_src, ipv6_dst, ipv6_src]");
-    // Without the floating IP, all its keys are gone.
-    let all = rows(scene.floating_ip(0x80, "192.0.2.200", None));
-    assert_eq!(key(&all, LB1, "neutron:vip_fip"), None);
-    assert!(!row(&all, LB1)["vips"].contains("192.0.2.200"));
 }
 
 #[test]

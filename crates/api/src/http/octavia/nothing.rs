@@ -102,12 +102,8 @@ pub(super) fn answer(
                 ([], Method::Post) if noun.admin && !is_admin => Err(forbidden()),
                 ([], Method::Post) => Err(unsupported_action(noun.refusal)),
                 ([], _) => Ok(refused(&[Method::Get, Method::Post])),
-                ([_, "rules"], Method::Get) if *path == "l7policies" => {
-                    Ok(Answer::json(200, &empty("rules")))
-                }
-                ([_, "rules"], Method::Post) if *path == "l7policies" => {
-                    Err(unsupported_action("This provider does not support creating l7rules."))
-                }
+                // The rules of a policy are inside of it, and there is no policy.
+                ([id, "rules"] | [id, "rules", _], _) if *path == "l7policies" => Err(absent(noun.title, id)),
                 ([id], _) => Err(absent(noun.title, id)),
                 _ => Err(Fault::no_such_path()),
             }

@@ -38,7 +38,7 @@ pub(super) async fn wait(api: &Api, whole: Uuid) {
     let settled = report.wait_for(|report| match report.applied_generation(whole) {
         AppliedGeneration::At(applied) => applied.is_some_and(|applied| applied >= generation),
         // The server has not read the Northbound since its start, so waiting is useless.
-        AppliedGeneration::Unknown | AppliedGeneration::Refused(_) => true,
+        AppliedGeneration::Unknown { .. } | AppliedGeneration::Refused(_) => true,
     });
     drop(timeout(MOMENT, settled).await);
 }

@@ -78,5 +78,10 @@ async fn load_balancers_are_served_under_all_their_paths() {
     assert_eq!(accept("/healthcheck", "text/plain").await.0, 200, "web servers ask for anything");
     let (status, refused) = ask(Verb::POST, "/v2/lbaas/l7policies", json!({"l7policy": {}})).await;
     assert_eq!((status, &refused["faultcode"]), (501, &json!("Server")));
+    // Rules are inside of a policy, and there is no policy.
+    for path in ["rules", "rules/y"] {
+        let (status, refused) = ask(Verb::GET, &format!("/v2/lbaas/l7policies/x/{path}"), Value::Null).await;
+        assert_eq!((status, &refused["faultstring"]), (404, &json!("L7 Policy x not found.")));
+    }
     assert_eq!(ask(Verb::PUT, "/v2/lbaas/quotas/p", json!({"quota": {"pool": 1}})).await.0, 202);
 }

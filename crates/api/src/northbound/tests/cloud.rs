@@ -255,7 +255,7 @@ fn remote(dir: &tempfile::TempDir, database: Database) -> String {
 
 fn ovn(dir: &tempfile::TempDir) -> OvnView {
     let config = |database| ClientConfig::new(remote(dir, database).parse().unwrap());
-    OvnView::open(config(Database::Northbound), config(Database::Southbound), 75)
+    OvnView::open(config(Database::Northbound), config(Database::Southbound), 75, &World::default())
 }
 
 async fn start(ovn: &OvnView, worlds: &watch::Sender<World>, backing: &Arc<Behaviour>) -> Northbound {

@@ -18,6 +18,8 @@ pub struct Query {
     links: LinkRule,
     /// Whether a string that is not a boolean means false.
     lenient_bool: bool,
+    /// The largest page, unless the operator set one.
+    largest_page: Option<u64>,
     /// The attributes to show; empty means all.
     pub fields: Vec<String>,
     /// The sort keys, most significant first.
@@ -65,6 +67,8 @@ pub struct QueryGrammar {
     pub default_sort: &'static [(&'static str, Direction)],
     /// The rule for links to neighbouring pages.
     pub links: LinkRule,
+    /// The largest page, also of a query without a limit, unless the operator set one. None means that lists are whole.
+    pub largest_page: Option<u64>,
     /// Keys that the server itself uses and that are not filters.
     pub reserved: &'static [&'static str],
 }
@@ -123,8 +127,8 @@ impl SortGrammar {
 impl Query {
     /// Parses the pairs of a query string.
     pub fn parse(pairs: Vec<(String, String)>, grammar: &QueryGrammar) -> Result<Self, Refusal> {
-        let mut query =
-            Query { links: grammar.links, lenient_bool: grammar.lenient_bool, ..Query::default() };
+        let QueryGrammar { links, lenient_bool, largest_page, .. } = *grammar;
+        let mut query = Query { links, lenient_bool, largest_page, ..Query::default() };
         let (mut colon, mut keys, mut directions) = (Vec::new(), Vec::new(), Vec::new());
         for (key, value) in &pairs {
             match key.as_str() {
@@ -163,9 +167,9 @@ impl Query {
         }
     }
 
-    /// The size of a page, if there is paging and the operator allows `most`.
-    pub(super) fn page_size(&self, most: Option<u64>) -> Option<usize> {
-        let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+    /// The size of a page, if there is paging. `configured` is the operator's largest page.
+    pub(super) fn page_size(&self, configured: Option<u64>) -> Option<usize> {
+        let most = configured.or(self.largest_page).map(|most| usize::try_from(most).unwrap_or(usize::MAX));
         match (self.limit, most) {
             (Some(limit), Some(most)) => Some(limit.min(most)),
             (limit, most) => limit.or(most),

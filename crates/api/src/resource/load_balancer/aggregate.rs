@@ -32,6 +32,33 @@ pub(in crate::resource) fn check_mutable(txn: &Txn, id: Uuid) -> Result<(), Faul
     }
 }
 
+/// Refuses a request with several objects in Octavia's order: its API checks all of them before the provider refuses one.
+///
+/// An object that the provider refuses (501) does not end the checks, so that a fault of a later object comes first.
+#[derive(Debug, Default)]
+pub(in crate::resource) struct UnsupportedLast {
+    first: Option<Fault>,
+}
+
+impl UnsupportedLast {
+    /// The created object, or none if the provider refuses it.
+    pub(in crate::resource) fn pass<T>(&mut self, made: Result<T, Fault>) -> Result<Option<T>, Fault> {
+        match made {
+            Ok(made) => Ok(Some(made)),
+            Err(fault) if fault.status == 501 => {
+                self.first.get_or_insert(fault);
+                Ok(None)
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// The first refusal of the provider, if there is one. The caller drops the transaction then.
+    pub(in crate::resource) fn finish(self) -> Result<(), Fault> {
+        self.first.map_or(Ok(()), Err)
+    }
+}
+
 /// Begins a write and returns its new generation.
 pub(in crate::resource) fn begin(txn: &mut Txn, id: Uuid) -> u64 {
     let now = txn.now();

@@ -4,30 +4,36 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use uuid::Uuid;
 
 use super::health::MemberHealth;
 use super::status::{self, DEADLINE, Provisioning};
-use crate::model::{LoadBalancer, Member, Port, Router, Subnet};
+use crate::model::{LoadBalancer, Member, Port, Router, Subnet, Vip};
 use crate::resource::Scene;
 use crate::world::{Link, World};
 
-/// The reason why a load balancer is in `ERROR`, or why nothing answers for its VIP.
+/// The reason why a load balancer is in `ERROR`, or why nobody answers for one of its VIPs.
 pub fn of_load_balancer(scene: &Scene<'_>, whole: &LoadBalancer) -> Option<String> {
-    let is_failed = status::of_load_balancer(scene, whole).provisioning == Provisioning::Error;
-    match scene.report.refusal(whole.id) {
-        Some(refusal) if is_failed && !whole.deleted => {
-            Some(format!("the Northbound refuses its rows: {}", refusal.reason))
-        }
-        _ if is_failed => Some(format!(
-            "the Northbound has not had the last change for more than {DEADLINE} s; the server keeps trying"
-        )),
-        _ if routers(scene.world, whole).is_empty() => Some(
-            "nobody answers for its VIP: no router has a port in the VIP's subnet. Add the subnet to a router".to_owned(),
-        ),
-        _ => None,
+    of_error(scene, whole).or_else(|| unrouted_text(&unrouted(scene.world, whole)))
+}
+
+/// The reason why a load balancer is in `ERROR`.
+pub fn of_error(scene: &Scene<'_>, whole: &LoadBalancer) -> Option<String> {
+    if status::of_load_balancer(scene, whole).provisioning != Provisioning::Error {
+        return None;
     }
+    Some(match scene.report.refusal(whole.id) {
+        Some(refusal) if !whole.deleted => format!("the Northbound refuses its rows: {}", refusal.reason),
+        _ if !scene.report.has_northbound() => {
+            "the server has not read the Northbound since it started, so it has not written the last change; the server keeps trying"
+                .to_owned()
+        }
+        _ => format!(
+            "the Northbound has not had the last change for more than {DEADLINE} s; the server keeps trying"
+        ),
+    })
 }
 
 /// The reason why a member gets no connections, or fewer than it could.
@@ -65,12 +71,37 @@ fn is_reachable(world: &World, member: &Member) -> bool {
     whole.vips.iter().any(|vip| !routers_at(vip.subnet_id).is_disjoint(&near))
 }
 
-/// The routers that answer for a VIP: those with an interface in its subnet, and the owner's own with a gateway there.
-pub fn routers<'w>(world: &'w World, balancer: &LoadBalancer) -> Vec<&'w Router> {
-    let subnets = balancer.vips.iter().map(|vip| vip.subnet_id);
-    let ports = subnets.flat_map(|subnet| world.linked::<Port>(Link::PortsOfSubnet(subnet)));
+/// Whether a router answers for VIPs of this owner in the subnet of one of its ports: with an interface always, with a gateway only if it
+/// is the owner's own.
+pub(crate) fn answers(port: &Port, router: &Router, owner: &str) -> bool {
+    !port.is_gateway() || router.project == owner
+}
+
+/// The routers that answer for a VIP.
+pub fn routers_of_vip<'w>(world: &'w World, balancer: &LoadBalancer, vip: &Vip) -> Vec<&'w Router> {
+    let ports = world.linked::<Port>(Link::PortsOfSubnet(vip.subnet_id));
     let found = ports.filter_map(|port| Some((port, world.get::<Router>(&port.router_id()?)?)));
-    let answering = found.filter(|(port, router)| !port.is_gateway() || router.project == balancer.project);
+    let answering = found.filter(|(port, router)| answers(port, router, &balancer.project));
     let routers: BTreeMap<Uuid, &Router> = answering.map(|(_, router)| (router.id, &**router)).collect();
     routers.into_values().collect()
+}
+
+/// The routers that answer for any VIP of a load balancer.
+pub fn routers<'w>(world: &'w World, balancer: &LoadBalancer) -> Vec<&'w Router> {
+    let found = balancer.vips.iter().flat_map(|vip| routers_of_vip(world, balancer, vip));
+    let routers: BTreeMap<Uuid, &Router> = found.map(|router| (router.id, router)).collect();
+    routers.into_values().collect()
+}
+
+/// The VIPs that no router answers for.
+pub fn unrouted(world: &World, balancer: &LoadBalancer) -> Vec<IpAddr> {
+    let unrouted = balancer.vips.iter().filter(|vip| routers_of_vip(world, balancer, vip).is_empty());
+    unrouted.map(|vip| vip.address.value).collect()
+}
+
+/// The reason why nobody answers for these VIPs; none without VIPs.
+pub(crate) fn unrouted_text(vips: &[IpAddr]) -> Option<String> {
+    let all: Vec<String> = vips.iter().map(ToString::to_string).collect();
+    let rest = "no router has a port in the VIP's subnet. Add the subnet to a router";
+    (!all.is_empty()).then(|| format!("nobody answers for {}: {rest}", all.join(" and ")))
 }

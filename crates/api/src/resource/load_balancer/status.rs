@@ -4,6 +4,9 @@
 //! from there. An object is pending while no row contains its last change. To keep nothing pending for ever, it becomes `ERROR` after
 //! [`DEADLINE`] seconds, until the rows arrive. On the server that writes, a load balancer whose rows the Northbound refuses is `ERROR` at
 //! once.
+//!
+//! A server that starts while the Northbound is away cannot know which changes it has. Changes from before the start count as applied after
+//! those seconds; later ones become `ERROR` as always.
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -109,11 +112,16 @@ pub fn provisioning(
             return Provisioning::Active;
         }
         AppliedGeneration::Refused(_) => return Provisioning::Error,
-        // Without a report the state is unknown, but most load balancers are as before the start of the server.
-        AppliedGeneration::Unknown if is_late => return Provisioning::Active,
+        // Without a report the state is unknown, but most load balancers are as before the start of the server. A later change is in no
+        // row, because this server has not had the Northbound.
+        AppliedGeneration::Unknown { at_start: Some(known) }
+            if object.changed <= known && (is_late || load_balancer.generation > known) =>
+        {
+            return Provisioning::Active;
+        }
         AppliedGeneration::At(Some(present)) => object.created > present,
         AppliedGeneration::At(None) => load_balancer.generation == object.created,
-        AppliedGeneration::Unknown => load_balancer.generation == object.created,
+        AppliedGeneration::Unknown { .. } => load_balancer.generation == object.created,
     };
     match (is_late, is_new) {
         (true, _) => Provisioning::Error,

@@ -13,6 +13,7 @@ use crate::world::{Outside, World};
 
 mod lists;
 mod monitor_ports;
+mod order;
 mod requests;
 mod states;
 

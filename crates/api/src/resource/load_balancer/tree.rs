@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::aggregate::{self, UnsupportedLast};
+use super::reason;
 use super::status::{self, Status};
-use super::{aggregate, reason};
 use crate::dialect::octavia::{missing, validation};
 use crate::dialect::{Dialect, NounNames, Octavia, Refusal};
 use crate::model::{HealthMonitor, Listener, LoadBalancer, Member, Pool};
@@ -17,14 +18,34 @@ use crate::resource::{Checked, Resource, Scene, Selection, View};
 use crate::world::{Kind, Link};
 use crate::{Caller, Fault, Txn};
 
+/// A pool that comes with a new load balancer, parsed.
+struct NewPool {
+    pool: Checked,
+    members: Vec<Checked>,
+    monitor: Option<Checked>,
+}
+
+impl NewPool {
+    fn parse(caller: &Caller, mut body: Map<String, Value>, whole: Uuid) -> Result<NewPool, Fault> {
+        let members = take_list(&mut body, "members")?.into_iter();
+        let monitor = take_object(&mut body, "healthmonitor")?;
+        let pool = check::<Pools>(caller, &mut body, "loadbalancer_id", whole)?;
+        let members = members.map(|mut member| check::<Members>(caller, &mut member, "", whole));
+        // The pool has no id yet, and its monitor is created with the right one.
+        let monitor = monitor.map(|mut body| check::<HealthMonitors>(caller, &mut body, "pool_id", whole));
+        Ok(NewPool { pool, members: members.collect::<Result<_, _>>()?, monitor: monitor.transpose()? })
+    }
+}
+
 /// Creates the listeners and pools that come with a new load balancer; all of them belong to its first generation.
+///
+/// The order of checks is Octavia's: first all bodies, then the quotas, then each part.
 pub(super) fn create_parts(txn: &mut Txn, caller: &Caller, id: Uuid, new: &Checked) -> Result<(), Fault> {
     let objects = |name: &str| match new.get(name) {
         Some(Value::Array(list)) => list.iter().filter_map(Value::as_object).cloned().collect::<Vec<_>>(),
         _ => Vec::new(),
     };
-    let (pools, listeners) = (objects("pools"), objects("listeners"));
-    let mut planned: Vec<Map<String, Value>> = pools;
+    let (mut planned, listeners) = (objects("pools"), objects("listeners"));
     for listener in &listeners {
         if let Some(pool) = listener.get("default_pool").and_then(Value::as_object)
             && !is_reference(pool)
@@ -33,36 +54,48 @@ pub(super) fn create_parts(txn: &mut Txn, caller: &Caller, id: Uuid, new: &Check
         }
     }
     let names = check_names(&planned)?;
+    let pools: Vec<NewPool> =
+        planned.into_iter().map(|body| NewPool::parse(caller, body, id)).collect::<Result<_, _>>()?;
+    let mut fronts: Vec<(Map<String, Value>, Option<usize>)> = Vec::new();
+    for mut body in listeners {
+        let default = take_object(&mut body, "default_pool")?;
+        let default = default.map(|pool| place_of(&pool, &names)).transpose()?;
+        check::<Listeners>(caller, &mut body, "loadbalancer_id", id)?;
+        fronts.push((body, default));
+    }
     let whole = aggregate::found(txn, id)?.clone();
+    check_quotas(txn, &whole, &pools, fronts.len())?;
+
     let generation = whole.generation;
+    let mut unsupported = UnsupportedLast::default();
     let mut ids = Vec::new();
-    for mut body in planned {
-        let members = take_list(&mut body, "members")?;
-        let monitor = take_object(&mut body, "healthmonitor")?;
-        let pool = check::<Pools>(caller, &mut body, "loadbalancer_id", id)?;
-        let made = pool::make(txn, &whole, &pool, generation)?;
+    for new in &pools {
+        let made = unsupported.pass(pool::make(txn, &whole, &new.pool, generation))?;
         ids.push(made);
-        for mut member in members {
-            let new = check::<Members>(caller, &mut member, "", id)?;
-            member::make(txn, caller, made, &new, generation)?;
+        let Some(pool) = made else { continue };
+        for member in &new.members {
+            unsupported.pass(member::make(txn, caller, pool, member, generation))?;
         }
-        if let Some(mut monitor) = monitor {
-            let new = check::<HealthMonitors>(caller, &mut monitor, "pool_id", made)?;
-            health_monitor::make(txn, made, &new, generation)?;
+        if let Some(monitor) = &new.monitor {
+            unsupported.pass(health_monitor::make(txn, pool, monitor, generation))?;
         }
     }
-    for mut body in listeners {
-        if let Some(default) = take_object(&mut body, "default_pool")? {
-            let name = default.get("name").and_then(Value::as_str).unwrap_or_default();
-            let at = names.iter().position(|known| known == name).ok_or_else(|| {
-                validation(format_args!("Pool '{name}' was referenced but no full definition was found."))
-            })?;
-            body.insert("default_pool_id".into(), ids[at].to_string().into());
+    for (mut body, default) in fronts {
+        if let Some(pool) = default.and_then(|at| ids.get(at).copied().flatten()) {
+            body.insert("default_pool_id".into(), pool.to_string().into());
         }
         let new = check::<Listeners>(caller, &mut body, "loadbalancer_id", id)?;
-        listener::make(txn, &whole, &new, generation)?;
+        unsupported.pass(listener::make(txn, &whole, &new, generation))?;
     }
-    check_quotas(txn, &whole)
+    unsupported.finish()
+}
+
+/// The place of the pool with this name among the pools of the request.
+fn place_of(pool: &Map<String, Value>, names: &[String]) -> Result<usize, Fault> {
+    let name = pool.get("name").and_then(Value::as_str).unwrap_or_default();
+    names.iter().position(|known| known == name).ok_or_else(|| {
+        validation(format_args!("Pool '{name}' was referenced but no full definition was found."))
+    })
 }
 
 /// Whether the pool of a listener is only the name of one in the list of pools.
@@ -134,15 +167,20 @@ fn take_list(body: &mut Map<String, Value>, name: &'static str) -> Result<Vec<Ma
     list.into_iter().map(object).collect()
 }
 
-/// Checks quotas after all parts were created; a failure drops all of them.
-fn check_quotas(txn: &Txn, whole: &LoadBalancer) -> Result<(), Fault> {
-    for (kind, refuse) in [
-        (Kind::Listener, Listeners::refuse as fn(Refusal) -> Fault),
-        (Kind::Pool, Pools::refuse),
-        (Kind::Member, Members::refuse),
-        (Kind::HealthMonitor, HealthMonitors::refuse),
+/// Checks the quotas of all parts before any is created.
+fn check_quotas(txn: &Txn, whole: &LoadBalancer, pools: &[NewPool], listeners: usize) -> Result<(), Fault> {
+    let members = pools.iter().map(|new| new.members.len()).sum();
+    let monitors = pools.iter().filter(|new| new.monitor.is_some()).count();
+    for (kind, refuse, more) in [
+        (Kind::Listener, Listeners::refuse as fn(Refusal) -> Fault, listeners),
+        (Kind::Pool, Pools::refuse, pools.len()),
+        (Kind::Member, Members::refuse, members),
+        (Kind::HealthMonitor, HealthMonitors::refuse, monitors),
     ] {
-        quota::check_objects(txn, balancer::LIMITED, kind, &whole.project, 0).map_err(refuse)?;
+        if more > 0 {
+            let more = u64::try_from(more).unwrap_or(u64::MAX);
+            quota::check_objects(txn, balancer::LIMITED, kind, &whole.project, more).map_err(refuse)?;
+        }
     }
     Ok(())
 }

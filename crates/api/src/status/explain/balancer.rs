@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::super::balancer::{self, name_of};
-use crate::model::{FloatingIp, HealthMonitor, Listener, LoadBalancer, Member, Pool};
+use crate::model::{FloatingIp, HealthMonitor, Listener, LoadBalancer, Member, Pool, Vip};
 use crate::resource::Scene;
 use crate::resource::load_balancer::{reason, status};
 use crate::world::{Kind, Link};
@@ -29,7 +29,7 @@ pub(super) fn explain_address(scene: &Scene<'_>, ip: IpAddr, lines: &mut Vec<Str
             } else {
                 continue;
             }
-            describe(scene, balancer, floating, lines);
+            describe(scene, balancer, vip, floating, lines);
         }
     }
     for member in world.linked::<Member>(Link::MembersWithAddress(ip)) {
@@ -43,12 +43,13 @@ pub(super) fn explain_address(scene: &Scene<'_>, ip: IpAddr, lines: &mut Vec<Str
 /// Explains a load balancer: its VIPs, the chassis that answer, and the members behind each listener.
 pub(super) fn explain(scene: &Scene<'_>, balancer: &LoadBalancer, lines: &mut Vec<String>) {
     lines.push(title(scene, balancer));
-    lines.extend(reason::of_load_balancer(scene, balancer));
+    lines.extend(reason::of_error(scene, balancer));
     for vip in &balancer.vips {
         let mut floating = scene.world.linked::<FloatingIp>(Link::FloatingIpsOfPort(vip.port_id));
         let floating = floating.find(|it| it.fixed_ip_address.map(IpAddr::V4) == Some(vip.address.value));
         lines.push(format!("its VIP is {}", vip.address.value));
-        describe(scene, balancer, floating.map(|it| IpAddr::V4(it.floating_ip_address)), lines);
+        let floating = floating.map(|it| IpAddr::V4(it.floating_ip_address));
+        describe(scene, balancer, vip, floating, lines);
     }
 }
 
@@ -58,16 +59,19 @@ fn title(scene: &Scene<'_>, balancer: &LoadBalancer) -> String {
     format!("load balancer {:?} ({}), {provisioning} and {operating}", balancer.name, balancer.id)
 }
 
-/// Describes the chassis that answer, and the members behind each listener.
-fn describe(scene: &Scene<'_>, balancer: &LoadBalancer, floating: Option<IpAddr>, lines: &mut Vec<String>) {
-    let routers = reason::routers(scene.world, balancer);
+/// Describes the chassis that answer for a VIP, and the members behind each listener.
+fn describe(
+    scene: &Scene<'_>,
+    balancer: &LoadBalancer,
+    vip: &Vip,
+    floating: Option<IpAddr>,
+    lines: &mut Vec<String>,
+) {
+    let routers = reason::routers_of_vip(scene.world, balancer, vip);
     let names: Vec<String> = routers.iter().map(|router| name_of(router)).collect();
     let chassis = balancer::chassis(scene, &routers);
     match names.as_slice() {
-        [] => lines.push(
-            "nobody answers for it: no router has a port in the VIP's subnet. Add the subnet to a router"
-                .to_owned(),
-        ),
+        [] => lines.extend(reason::unrouted_text(&[vip.address.value])),
         _ => lines.push(format!("clients inside: every chassis answers, as router {}", names.join(", "))),
     }
     match chassis.as_slice() {
@@ -184,7 +188,7 @@ mod tests {
     fn a_vip_is_explained_down_to_its_members() {
         let mut scene = world();
         let text = explained(&scene, "10.0.0.10");
-        assert!(text.contains("nobody answers for it: no router"), "{text}");
+        assert!(text.contains("nobody answers for 10.0.0.10: no router"), "{text}");
         scene.router(0x40).interface(0x45, 0x40, NET, SUB, "10.0.0.1");
         scene.gateway(0x41, 0x40, N1, S1, "192.0.2.100", &["ch1"]).hosted(0x41, Some("ch1"));
         scene.floating_ip(0x80, "192.0.2.200", Some((0x100 + 0xf000, "10.0.0.10", 0x40)));
@@ -193,7 +197,7 @@ mod tests {
             "10.0.0.10 is a VIP of load balancer \"lb100\"",
             "ACTIVE and DEGRADED",
             "every chassis answers, as router router40",
-            "chassis ch1 hosts the gateway",
+            "chassis ch1 hosts the gateway of the router; the BGP agent there, if one runs, announces the address",
             "floating IP 192.0.2.200 leads to it",
             "OVN probes its members every 5 s",
             "member 10.0.0.107:80 on host-1 is ONLINE",

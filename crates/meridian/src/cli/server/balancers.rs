@@ -43,8 +43,9 @@ fn encode(all: &[LoadBalancerStatus], mut encoder: DescriptorEncoder<'_>) -> fmt
         let labels = [("provisioning_status", provisioning), ("operating_status", operating)];
         number(count).encode(family.encode_family(&labels)?)?;
     }
-    let help = "Load balancers whose VIP nobody answers for, because no router has a port in its subnet";
-    let unrouted = all.iter().filter(|balancer| balancer.routers.is_empty()).count();
+    let help =
+        "Load balancers with a VIP that nobody answers for, because no router has a port in its subnet";
+    let unrouted = all.iter().filter(|balancer| balancer.vips.iter().any(|vip| vip.unrouted)).count();
     let family = encoder.encode_descriptor("load_balancers_unrouted", help, None, gauge)?;
     number(unrouted).encode(family)?;
     let total = |count: fn(&LoadBalancerStatus) -> usize| all.iter().map(count).sum::<usize>();
@@ -78,16 +79,19 @@ mod tests {
 
     #[test]
     fn load_balancers_and_members_are_counted_by_state() {
-        let one = |operating: &str, routers: &[&str]| {
+        let one = |operating: &str, unrouted: bool| {
+            // One of the VIPs is enough.
+            let vips =
+                [false, unrouted].map(|unrouted| json!({"address": "10.0.0.10", "unrouted": unrouted}));
             serde_json::from_value(json!({
                 "id": "6b1c0000-0000-4000-8000-000000000001", "name": "web", "project_id": "p",
-                "provisioning_status": "ACTIVE", "operating_status": operating, "routers": routers, "chassis": [],
-                "vips": [], "members": {"all": 5, "failed": 1, "set_aside": 1}, "failed": [],
+                "provisioning_status": "ACTIVE", "operating_status": operating, "routers": ["r"], "chassis": [],
+                "vips": vips, "members": {"all": 5, "failed": 1, "set_aside": 1}, "failed": [],
             }))
             .unwrap()
         };
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Fixed(vec![one("ONLINE", &["r"]), one("DEGRADED", &[])])));
+        registry.register_collector(Box::new(Fixed(vec![one("ONLINE", false), one("DEGRADED", true)])));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [

@@ -19,7 +19,11 @@ pub(super) fn text(balancers: &[LoadBalancerStatus], coloured: bool) -> String {
     }
     out.push_str(&table.render(coloured));
     for balancer in balancers {
-        if let (Some(reason), "ERROR") = (&balancer.reason, balancer.provisioning_status.as_str()) {
+        // The table shows a load balancer without any router.
+        let is_partly_unrouted = !balancer.routers.is_empty() && balancer.vips.iter().any(|vip| vip.unrouted);
+        if let Some(reason) = &balancer.reason
+            && (balancer.provisioning_status == "ERROR" || is_partly_unrouted)
+        {
             let _ = writeln!(out, "! {}: {reason}", label(balancer));
         }
         for member in &balancer.failed {
@@ -114,6 +118,10 @@ mod tests {
             shown.contains("! a\\u{1b}[2J: the Northbound refuses its rows: constraint violation"),
             "{shown}"
         );
+        let mut half = balancer("web", "ONLINE", &["edge"], 0);
+        half.vips[0].unrouted = true;
+        half.reason = Some("nobody answers for 10.0.0.10".to_owned());
+        assert!(text(&[half], false).contains("! web: nobody answers for 10.0.0.10"));
         assert_eq!(text(&[], false), "");
     }
 }

@@ -45,9 +45,19 @@ fn scenario_59_pages_of_2500_load_balancers_have_each_once() {
     let all: BTreeSet<String> =
         cloud.world.table::<LoadBalancer>().iter().map(|it| it.id.to_string()).collect();
     assert_eq!(all.len(), 2500);
-    for query in
-        ["limit=1000", "limit=333&sort=name:desc", "limit=250&sort_key=name", "limit=499&admin_state_up=t"]
-    {
+    for query in ["", "limit=5000", "limit=infinite"] {
+        let page = cloud.page("loadbalancers", query).unwrap();
+        let rels: Vec<_> = page.links.iter().map(|(rel, _)| *rel).collect();
+        assert_eq!((page.items.len(), rels), (1000, vec!["next"]), "{query}");
+    }
+    for query in [
+        "",
+        "limit=5000",
+        "limit=1000",
+        "limit=333&sort=name:desc",
+        "limit=250&sort_key=name",
+        "limit=499&admin_state_up=t",
+    ] {
         let walked = walk(&cloud, query, "next");
         let expected = if query.contains("admin_state_up") { 2000 } else { 2500 };
         assert_eq!(walked.len(), expected, "{query}");

@@ -11,6 +11,7 @@ fn the_state_follows_from_generation_report_and_deadline() {
     let changed = crate::model::Generation { created: 2, changed: 5 };
     let new = crate::model::Generation::new(5);
     use Provisioning::{Active, Error, PendingCreate, PendingUpdate};
+    let unknown = |at_start| AppliedGeneration::Unknown { at_start };
     for (object, applied, early, late) in [
         (old, AppliedGeneration::At(Some(4)), Active, Active),
         (changed, AppliedGeneration::At(Some(4)), PendingUpdate, Error),
@@ -20,8 +21,13 @@ fn the_state_follows_from_generation_report_and_deadline() {
         (old, AppliedGeneration::Refused(Some(4)), Active, Active),
         (changed, AppliedGeneration::Refused(Some(4)), Error, Error),
         (new, AppliedGeneration::Refused(None), Error, Error),
-        (changed, AppliedGeneration::Unknown, PendingUpdate, Active),
-        (new, AppliedGeneration::Unknown, PendingCreate, Active),
+        (changed, unknown(Some(5)), PendingUpdate, Active),
+        (new, unknown(Some(5)), PendingCreate, Active),
+        // Changes since the start of a server without the Northbound are in no row.
+        (changed, unknown(Some(4)), PendingUpdate, Error),
+        (old, unknown(Some(4)), Active, Active),
+        (new, unknown(Some(4)), PendingCreate, Error),
+        (new, unknown(None), PendingCreate, Error),
     ] {
         for (after, expected) in [(29, early), (30, late)] {
             let now = Timestamp::from_second(START + after).unwrap();
