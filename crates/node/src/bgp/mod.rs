@@ -11,7 +11,7 @@
 //! | [`conditions`] | which rows the Southbound database is asked for |
 //! | [`reserved`] | which prefixes are refused, as the node lives by them |
 //! | [`rivals`] | processes of ovn-bgp-agent |
-//! | [`standing`] | when the inputs are to be doubted |
+//! | [`trust`] | when the inputs are to be doubted |
 //! | [`decider`], [`agent`] | the loop and its inputs |
 //! | [`health`] | whether it does what it is for |
 //! | [`peers`] | what FRR makes of an announced address |

@@ -2,9 +2,9 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`state`], [`seen`] | what can be wanted, what can be seen |
+//! | [`state`], [`observed`] | the desired and the observed state |
 //! | [`own`], [`tables`] | what of it is ours; which routing table a bridge has |
-//! | [`way`] | whether packets for an address have a way |
+//! | [`paths`] | whether packets for an address have a path |
 //! | [`plan`], [`op`] | what to change |
 //! | [`Kernel`] | reads it, keeps what it read current by the kernel's notifications, and changes it |
 

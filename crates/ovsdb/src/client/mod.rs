@@ -1,7 +1,7 @@
 //! The client on tokio: sockets, time and tasks around the [session](crate::session), which makes the decisions.
 //!
 //! [`Client`] is the entry point. Behind it one task (`task`) drives the session, `subscribe` publishes changes to readers,
-//! `connect` and `tls` reach servers, `record` records all inputs and outputs, and [`rpc`] is a plain connection for tools that
+//! `connect` and `tls` reach servers, `record` records all inputs and outputs, and [`Rpc`] is a plain connection for tools that
 //! need no replica.
 //!
 //! In `tracing`, a client has one span `ovsdb` for its lifetime, and one span `commit` (level debug) per transaction, from the
@@ -310,7 +310,7 @@ impl Client {
     }
 
     /// Commits a transaction in a batch with other transactions that are committed this way at the same time: many small ones cost little
-    /// more than one. Each gets its own outcome, and they take effect in the order of their calls. [`group`](crate::txn::group) describes
+    /// more than one. Each gets its own outcome, and they take effect in the order of their calls. [`Group`](crate::txn::Group) describes
     /// the effect on checks that span a transaction.
     pub async fn commit_grouped(&self, txn: &Transaction) -> Result<Committed, CommitError> {
         self.start(txn, true).await?.await

@@ -1,6 +1,6 @@
 //! Typed tables: a struct per table, a field per column.
 //!
-//! [`Table`] is derived. A struct names only the columns its users need, and the client monitors only those. [`fit`] compares
+//! [`Table`] is derived. A struct names only the columns its users need, and the client monitors only those. [`fit()`] compares
 //! structs with a server's schema on every connection, and leaves out or refuses missing columns.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]

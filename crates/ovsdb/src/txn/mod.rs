@@ -1,7 +1,7 @@
 //! Transactions: their content, their wire format, and their outcome.
 //!
-//! [`Transaction`] is built from typed rows, `compose` turns it into operations without an intermediate tree, [`outcome`]
-//! parses the server's reply, [`group`] merges many small transactions into one and splits them again if one of them is
+//! [`Transaction`] is built from typed rows, `compose` turns it into operations without an intermediate tree, `outcome`
+//! parses the server's reply, [`Group`] merges many small transactions into one and splits them again if one of them is
 //! refused. The session sends them; the client decides again after a conflict.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
