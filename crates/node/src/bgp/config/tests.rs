@@ -69,7 +69,7 @@ fn drivers_and_methods_are_refused_by_name() {
             "exposing_method = dynamic",
             "no program implements exposing_method=dynamic; use exposing_method=underlay",
         ),
-        ("exposing_method = l2vni", "never implemented"),
+        ("exposing_method = l2vni", "no program implements"),
         ("exposing_method = vrf", "use exposing_method=underlay"),
         ("exposing_method = ovn", "use exposing_method=underlay"),
         ("exposing_method = x", "unknown exposing_method=\"x\""),

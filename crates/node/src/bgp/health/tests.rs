@@ -149,7 +149,7 @@ fn each_promise_that_is_broken_is_said_once_and_in_words() {
             Case { seen: Some(Some(Seen::Silent("gone".into()))), ..case() },
             "br-ex: the path into OVN is not known",
         ),
-        ("not looked at", Case { seen: Some(None), ..case() }, "br-ex: its flows were not looked at"),
+        ("not looked at", Case { seen: Some(None), ..case() }, "br-ex: its flows were not observed"),
     ] {
         let (trouble, broken) = told(case);
         assert!(trouble.len() == 1 && trouble[0].contains(words), "{what}: {trouble:?}");
