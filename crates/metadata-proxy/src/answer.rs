@@ -151,14 +151,14 @@ impl Network {
             NovaFailure::TimedOut => StatusCode::GATEWAY_TIMEOUT,
             NovaFailure::BrokeOff => StatusCode::BAD_GATEWAY,
         })?;
-        if answer.status() == StatusCode::FORBIDDEN {
-            if let Some(omitted) = self.shared.log.refused.admit(Instant::now().into_std()) {
-                tracing::warn!(
-                    instance = instance.id,
-                    omitted,
-                    "Nova answered 403; see that metadata_proxy_shared_secret is the same here and in Nova's configuration"
-                );
-            }
+        if answer.status() == StatusCode::FORBIDDEN
+            && let Some(omitted) = self.shared.log.refused.admit(Instant::now().into_std())
+        {
+            tracing::warn!(
+                instance = instance.id,
+                omitted,
+                "Nova answered 403; see that metadata_proxy_shared_secret is the same here and in Nova's configuration"
+            );
         }
         let (head, body) = answer.into_parts();
         // The turn ends with the body.

@@ -111,7 +111,7 @@ pub(crate) fn tests() -> Vec<Test> {
         .meridian(),
         Test::new(
             "metadata::many_networks_come_and_go",
-            "150 networks on one chassis are made and removed, and the agent is killed five times during each; nothing is left of them",
+            "100 networks on one chassis are made and removed, and the agent is killed five times during each; nothing is left of them",
             &[],
             many::come_and_go,
         )

@@ -96,7 +96,7 @@ fn ambiguous(vm: &Node, backend: Backend) -> Result<()> {
     ] {
         expect(vm, what, &format!("POST / HTTP/1.1\r\n{head}{fields}"), &[400, 501, cleaned])?;
     }
-    expect(vm, "bare line ends", "GET / HTTP/1.1\nHost: x\n\n", &[400, cleaned])
+    expect(vm, "bare line ends", "GET / HTTP/1.1\nHost: x\nConnection: close\n\n", &[400, cleaned])
 }
 
 /// X07: bodies end where they say, and the next request begins there.

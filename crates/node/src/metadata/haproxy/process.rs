@@ -123,3 +123,40 @@ fn signal(pid: i32, signal: Signal) {
         tracing::debug!(pid, %error, "cannot send {signal} to a haproxy");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use listener::Limits;
+    use metadata_proxy::control::Family;
+    use ovsdb::Uuid;
+
+    use super::super::config::{HaproxyConfig, render};
+    use super::*;
+
+    /// By the haproxy of the host, which is Debian 12's 2.6; the lab's guests run a later one.
+    #[test]
+    fn haproxy_accepts_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("haproxy.cfg");
+        let short = dir.path().join("x.sock");
+        let long = PathBuf::from(format!("/{}", "x".repeat(200)));
+        for (families, listeners) in
+            [(&[Family::Ipv4][..], &short), (&[Family::Ipv4, Family::Ipv6], &short), (&[Family::Ipv4], &long)]
+        {
+            let text = render(&HaproxyConfig {
+                network: Uuid::from_u128(7),
+                families,
+                inner: &"tap11111111-21".into(),
+                user: (990, 991),
+                backend: Path::new("/run/meridian-metadata/requests.sock"),
+                listeners,
+                limits: Limits { connections: 1024, per_client: 64, ..Limits::default() },
+            });
+            assert_eq!(text.contains("stats socket"), listeners == &short, "{text}");
+            fs::write(&file, &text).unwrap();
+            let out = Command::new(PROGRAM).arg("-c").arg("-f").arg(&file).output().unwrap();
+            let said = String::from_utf8_lossy(&out.stderr).into_owned();
+            assert!(out.status.success() && !said.contains("WARNING"), "{said}\n{text}");
+        }
+    }
+}
