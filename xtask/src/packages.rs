@@ -46,6 +46,7 @@ impl Need {
                 "binutils",
                 "etcd-server",
                 "frr",
+                "haproxy",
                 "mmdebstrap",
                 "openvswitch-common",
                 "openvswitch-pki",

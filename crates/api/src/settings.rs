@@ -10,7 +10,7 @@ use ovn::text::DomainName;
 use ovn::text::dhcp::{DhcpOption, DhcpVersion};
 use serde::{Deserialize, Serialize};
 
-use crate::model::NetworkType;
+use crate::model::{NetworkType, owner};
 
 pub use quotas::DefaultQuotas;
 
@@ -60,6 +60,10 @@ settings! {
     ovn_metadata_enabled: bool = true,
     /// Whether the metadata port also has an address in IPv4 subnets without DHCP. In Neutron it has none there.
     metadata_ip_on_nodhcp: bool = true,
+    /// Owner of new metadata ports: network:distributed as in Neutron today, or network:dhcp as in older ones.
+    metadata_port_device_owner: MetadataPortOwner = MetadataPortOwner::Distributed,
+    /// Whether routers get a route and policies to the metadata service, for instances without DHCP.
+    metadata_router_route: bool = true,
     /// Seconds for which network-vif-plugged is delayed while the metadata service of a network of the instance is not ready on the
     /// chassis. Keep it below Nova's vif_plugging_timeout.
     metadata_ready_timeout: u32 = 15,
@@ -158,6 +162,27 @@ pub enum Scheduler {
     LeastLoaded,
     /// A random chassis.
     Chance,
+}
+
+/// The owner of metadata ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MetadataPortOwner {
+    /// That of Neutron since its Victoria release.
+    #[serde(rename = "network:distributed")]
+    Distributed,
+    /// That of older ones.
+    #[serde(rename = "network:dhcp")]
+    Dhcp,
+}
+
+impl MetadataPortOwner {
+    /// The value of a port's `device_owner`.
+    pub fn device_owner(self) -> &'static str {
+        match self {
+            MetadataPortOwner::Distributed => owner::DISTRIBUTED,
+            MetadataPortOwner::Dhcp => owner::DHCP,
+        }
+    }
 }
 
 /// The time after which a chassis counts as dead.

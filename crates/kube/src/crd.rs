@@ -6,12 +6,14 @@
 
 mod attachment;
 mod claim;
+mod egress_ip;
 mod layer2;
 mod network;
 mod schema;
 
 pub use attachment::{NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec};
 pub use claim::{IPAMClaim, IPAMClaimSpec, IPAMClaimStatus};
+pub use egress_ip::{EgressIP, EgressIPSpec, EgressIPStatus, EgressIPStatusItem};
 pub use layer2::{CidrText, IpamMode, IpamSpec, Layer2Spec, Lifecycle, Role};
 pub use network::{
     ClusterUserDefinedNetwork, ClusterUserDefinedNetworkSpec, NetworkSpec, NetworkStatus, Topology,
@@ -28,6 +30,7 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
         ClusterUserDefinedNetwork::crd(),
         NetworkAttachmentDefinition::crd(),
         IPAMClaim::crd(),
+        EgressIP::crd(),
     ]
 }
 

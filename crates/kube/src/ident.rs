@@ -85,6 +85,11 @@ ident! {
     PodKey(u16), 10, 32_766, "a pod's tunnel key"
 }
 
+ident! {
+    /// The mark of packets that leave with the addresses of an EgressIP.
+    EgressMark(u16), 50_000, 54_999, "the mark of an EgressIP"
+}
+
 /// The datapath key of the switch of network 0.
 const SWITCH_KEY_BASE: u32 = 16_711_683;
 /// The tunnel key of the peer port of node 0.
@@ -93,6 +98,10 @@ const PEER_KEY_BASE: u16 = 10;
 pub const ROUTER_PORT_KEY: u16 = 1;
 /// The tunnel key of a management port on its switch.
 pub const MANAGEMENT_PORT_KEY: u16 = 2;
+/// The tunnel key of the port on a transit router that nodes of the old topology use.
+pub const UPGRADE_PORT_KEY: u16 = 3;
+/// The largest tunnel key that belongs to the platform's own ports.
+pub const LAST_PLATFORM_KEY: u16 = 9;
 
 impl NetworkId {
     /// The datapath key of this network's switch.

@@ -14,6 +14,10 @@ use crate::node::Node;
 /// The time limit for the start of a capture.
 const START: Duration = Duration::from_secs(30);
 
+/// The bytes before the first packet of a file, and those before each packet.
+const FILE_HEAD: usize = 24;
+const PACKET_HEAD: usize = 16;
+
 /// A running capture. Dropping it ends it.
 #[derive(Debug)]
 pub struct Capture {
@@ -51,11 +55,35 @@ impl Node {
 impl Capture {
     /// Ends the capture; returns its packets, one per line, in tcpdump's format.
     pub fn packets(mut self, node: &Node) -> Result<Vec<String>> {
+        self.end()?;
+        let text = node.run(&format!("tcpdump -n -e -r {}", self.path))?;
+        Ok(text.lines().map(|line| line.to_owned()).collect())
+    }
+}
+
+impl Capture {
+    /// Ends the capture; returns its frames as bytes.
+    pub fn frames(mut self) -> Result<Vec<Vec<u8>>> {
+        self.end()?;
+        let bytes = fs::read(&self.path).with_context(|| format!("cannot read {}", self.path))?;
+        let mut rest = bytes.get(FILE_HEAD..).context("the capture has no head")?;
+        let mut frames = Vec::new();
+        while let Some((head, more)) = rest.split_first_chunk::<PACKET_HEAD>() {
+            // tcpdump writes in the byte order of the machine.
+            let length = u32::from_ne_bytes([head[8], head[9], head[10], head[11]]);
+            let (frame, more) =
+                more.split_at_checked(length as usize).context("the capture ends in a packet")?;
+            frames.push(frame.to_vec());
+            rest = more;
+        }
+        Ok(frames)
+    }
+
+    fn end(&mut self) -> Result<()> {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).context("a pid is an i32")?);
         kill(pid, Signal::SIGINT).context("cannot stop tcpdump")?;
         self.child.wait().context("cannot wait for tcpdump")?;
-        let text = node.run(&format!("tcpdump -n -e -r {}", self.path))?;
-        Ok(text.lines().map(|line| line.to_owned()).collect())
+        Ok(())
     }
 }
 

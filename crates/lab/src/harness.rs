@@ -108,6 +108,14 @@ impl Test {
         self
     }
 
+    /// Adds the programs of a Kubernetes API server, which [`ApiServer::start`](crate::kubernetes::ApiServer::start) then runs
+    /// inside. It needs about 600 MB of memory beside everything else.
+    #[must_use]
+    pub fn kubernetes(mut self) -> Test {
+        self.tools.kubernetes = true;
+        self
+    }
+
     /// Adds ovn-bgp-agent's packages in place of OpenStack's tools, see [`python::path_inside`](crate::python::path_inside).
     #[must_use]
     pub fn ovn_bgp_agent(mut self) -> Test {

@@ -67,10 +67,20 @@ pub fn family(of: u32, word: Option<&str>) -> Result<BTreeSet<u32>> {
 
 /// The memory of a process in MiB. Memory shared with other processes counts in proportion.
 pub fn proportional_mib(pid: u32) -> Result<f64> {
+    rollup_mib(pid, "Pss:")
+}
+
+/// The memory that a process holds for its data, in MiB, without the pages of its program. Tests limit this figure, because the
+/// pages of a program built without optimization outweigh its data.
+pub fn data_mib(pid: u32) -> Result<f64> {
+    rollup_mib(pid, "Pss_Anon:")
+}
+
+fn rollup_mib(pid: u32, key: &str) -> Result<f64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"));
     let rollup = rollup.with_context(|| format!("cannot read the memory of process {pid}"))?;
-    let kib =
-        rollup.lines().find_map(|line| kib(line, "Pss:")).context("no Pss in the process' memory map")?;
+    let kib = rollup.lines().find_map(|line| kib(line, key));
+    let kib = kib.with_context(|| format!("no {key} in the process' memory map"))?;
     Ok(kib as f64 / 1024.0)
 }
 
@@ -129,6 +139,7 @@ mod tests {
         assert!(family(child.id(), Some("no such word")).unwrap().len() == 1);
         assert!(family_cpu_seconds(&found).unwrap() >= cpu_seconds(child.id()).unwrap());
         assert!(proportional_mib(me).unwrap() > 0.1);
+        assert!((0.1..proportional_mib(me).unwrap()).contains(&data_mib(me).unwrap()));
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(children_ticks("1 (a) b) S 0 1 1 0 -1 4 1 2 3 4 10 20 300 4000 20 0"), 4300);

@@ -1,6 +1,7 @@
 //! The manager of a Kubernetes cluster as a process.
 
-use kubernetes::manager::{LeaseSettings, ManagerParts, connect, run};
+use kubernetes::cluster::connect;
+use kubernetes::manager::{LeaseSettings, ManagerParts, run};
 use ovsdb::Client;
 use prometheus_client::registry::Registry;
 use reconcile::{Handle, Metrics};

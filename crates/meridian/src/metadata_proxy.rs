@@ -10,8 +10,25 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::notify;
 use crate::signals::Signals;
 
+/// Waits for SIGINT or SIGTERM, because metadata is switched off. A process that ended would be started again by systemd, for ever.
+pub(crate) async fn idle() -> Outcome {
+    let mut signals = Signals::new()?;
+    let mut watchdog = notify::Watchdog::new();
+    tracing::info!("metadata is switched off by ovn_metadata_enabled; this program does nothing");
+    notify::ready("idle: metadata is switched off by ovn_metadata_enabled");
+    loop {
+        tokio::select! {
+            () = signals.end() => return Ok(()),
+            () = watchdog.feed() => {}
+        }
+    }
+}
+
 /// Runs the proxy until SIGINT or SIGTERM.
 pub(crate) async fn run(config: Config) -> Outcome {
+    if !config.is_enabled {
+        return idle().await;
+    }
     let mut signals = Signals::new()?;
     let secret = match &config.secret_file {
         Some(path) => read_secret(path)?,
@@ -25,6 +42,7 @@ pub(crate) async fn run(config: Config) -> Outcome {
         limits: config.limits,
         host_connections: config.host_connections,
         rate: config.rate_limit_enabled.then_some(config.rate),
+        check: config.verify_source_mac,
     });
     let proxy = proxy.map_err(|error| Failure::new(Exit::Local, error))?;
     let mut watchdog = notify::Watchdog::new();

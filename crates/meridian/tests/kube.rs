@@ -97,7 +97,7 @@ fn a_manager_with_the_packaged_rights_does_its_work_and_survives_a_kill() {
         api.kubectl(&["apply", "--validate=false", "-f", &file]).unwrap();
     }
     eventually(LONG, "our resources are served", || {
-        ["udn", "cudn", "net-attach-def", "ipamclaims"]
+        ["udn", "cudn", "net-attach-def", "ipamclaims", "egressips"]
             .iter()
             .try_for_each(|it| api.kubectl(&["get", it, "-A"]).map(drop))
     })

@@ -160,6 +160,7 @@ fn the_package_has_all_that_a_node_needs_and_is_sane() {
     for unit in ["meridian-metadata-agent", "meridian-metadata-proxy"] {
         assert!(files.contains_key(&format!("/usr/share/man/man1/{unit}.1.gz")), "{unit}");
         assert_eq!(line(unit, "LimitCORE"), "0", "{unit}");
+        assert_eq!(line(unit, "RestartPreventExitStatus"), "2", "{unit}: the code of a wrong configuration");
         let manual = line(unit, "Documentation");
         assert_eq!(manual, format!("man:{unit}(1)"));
     }

@@ -1,10 +1,11 @@
 //! One request of a VM: from its head to the answer.
 
+mod source;
 mod turns;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,11 +18,16 @@ use listener::http::{Refusal, RequestBody, Site};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
+pub use self::source::SourceCheck;
+use self::source::Sources;
 use self::turns::Turns;
-use crate::identity::{IdentityTable, Instance, Lookup};
+use crate::counts::Counters;
+use crate::identity::IdentityTable;
+use crate::neighbours::Neighbours;
 use crate::nova::{Nova, NovaFailure, NovaRequest};
 use crate::rate::{RateLimits, RateTable};
 use crate::request::{self, SharedSecret};
+use crate::throttle::LogThrottle;
 
 /// Maximum size of a request's body. The one request that has a body, an instance's password, takes a kilobyte.
 const BODY: usize = 64 << 10;
@@ -40,11 +46,30 @@ pub(crate) struct Shared {
     turns: Turns,
     /// Time for a request's body.
     pub(crate) body: Duration,
+    check: SourceCheck,
+    log: Logs,
+    pub(crate) counters: Counters,
+}
+
+/// Log lines that VMs can cause.
+#[derive(Debug, Default)]
+struct Logs {
+    /// Nova refused a signature.
+    refused: LogThrottle,
+    /// A source is not, or may not be, the instance that has its address.
+    source: LogThrottle,
 }
 
 impl Shared {
-    pub(crate) fn new(nova: Nova, secret: SharedSecret, rate: Option<RateLimits>, body: Duration) -> Self {
-        Shared { nova, secret, rate, valid: Mutex::default(), turns: Turns::default(), body }
+    pub(crate) fn new(
+        nova: Nova,
+        secret: SharedSecret,
+        rate: Option<RateLimits>,
+        body: Duration,
+        check: SourceCheck,
+    ) -> Self {
+        let (valid, turns, log, counters) = Default::default();
+        Shared { nova, secret, rate, valid, turns, body, check, log, counters }
     }
 
     fn is_valid(&self) -> bool {
@@ -61,33 +86,29 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Network {
     id: Uuid,
     shared: Arc<Shared>,
-    /// The identities; `None` before the agent has sent any.
-    table: RwLock<Option<Arc<IdentityTable>>>,
+    sources: Sources,
     rate: Option<Mutex<RateTable>>,
 }
 
 impl Network {
     pub(crate) fn new(id: Uuid, shared: Arc<Shared>) -> Self {
         let rate = shared.rate.map(|limits| Mutex::new(RateTable::new(limits)));
-        Network { id, shared, table: RwLock::default(), rate }
+        Network { id, shared, sources: Sources::default(), rate }
     }
 
     /// Replaces the identities.
     pub(crate) fn learn(&self, table: Option<IdentityTable>) {
-        *self.table.write().unwrap_or_else(PoisonError::into_inner) = table.map(Arc::new);
+        self.sources.set_table(table);
     }
 
-    fn instance(&self, source: IpAddr) -> Result<Instance, StatusCode> {
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let table = table.filter(|_| self.shared.is_valid()).ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
-        match table.lookup(source) {
-            Lookup::Instance(instance) => Ok(instance.clone()),
-            Lookup::Unknown => Err(StatusCode::NOT_FOUND),
-            Lookup::Ambiguous => {
-                tracing::warn!(network = %self.id, %source, "several instances have the address of a request");
-                Err(StatusCode::NOT_FOUND)
-            }
-        }
+    /// Replaces the neighbour table.
+    pub(crate) fn set_neighbours(&self, neighbours: Option<Neighbours>) {
+        self.sources.set_neighbours(neighbours);
+    }
+
+    /// Whether no instance is known here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sources.table().is_none_or(|table| table.is_empty())
     }
 
     fn admits(&self, source: IpAddr) -> bool {
@@ -101,7 +122,9 @@ impl Network {
         source: IpAddr,
         request: Request<RequestBody>,
     ) -> Response<AnswerBody> {
-        self.forward(source, request).await.unwrap_or_else(short)
+        let answer = self.forward(source, request).await.unwrap_or_else(short);
+        self.shared.counters.answered(answer.status().as_u16());
+        answer
     }
 
     async fn forward(
@@ -120,14 +143,22 @@ impl Network {
         let body =
             timeout(self.shared.body, body(request)).await.map_err(|_| StatusCode::REQUEST_TIMEOUT)??;
         let turn = self.shared.turns.take(&instance.id).await.ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
+        let begun = Instant::now();
         let asked = self.shared.nova.ask(&NovaRequest { method, target, headers, body }).await;
+        self.shared.counters.asked(asked.as_ref().ok().map(|_| begun.elapsed()));
         let answer = asked.map_err(|failure| match failure {
             NovaFailure::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
             NovaFailure::TimedOut => StatusCode::GATEWAY_TIMEOUT,
             NovaFailure::BrokeOff => StatusCode::BAD_GATEWAY,
         })?;
-        if answer.status() == StatusCode::FORBIDDEN {
-            tracing::debug!(instance = instance.id, "Nova refused a signature; check the shared secret");
+        if answer.status() == StatusCode::FORBIDDEN
+            && let Some(omitted) = self.shared.log.refused.admit(Instant::now().into_std())
+        {
+            tracing::warn!(
+                instance = instance.id,
+                omitted,
+                "Nova answered 403; see that metadata_proxy_shared_secret is the same here and in Nova's configuration"
+            );
         }
         let (head, body) = answer.into_parts();
         // The turn ends with the body.

@@ -19,6 +19,7 @@ use tokio::io::Interest;
 use tokio::net::{UnixListener, UnixStream};
 use uuid::Uuid;
 
+use crate::counts::Counts;
 use crate::identity::PortIdentity;
 
 /// Maximum size of a message. The kernel refuses larger ones by default.
@@ -27,6 +28,8 @@ const MESSAGE: usize = 192 << 10;
 const PORTS: usize = 64 << 10;
 /// Maximum number of a port's addresses in one piece.
 const ADDRESSES: usize = 512;
+/// Maximum number of Ethernet addresses of a port. Each piece has all of them.
+const MACS: usize = 64;
 /// Maximum length of an id. Those of Neutron have at most 255 characters.
 const ID: usize = 1 << 10;
 /// Mode of the proxy's socket: for its owner and its group, which the agent is in.
@@ -36,6 +39,9 @@ const MODE: u32 = 0o660;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
+    /// No listening socket, but the netlink socket that answers for the neighbours of the namespace. It comes first, so that the
+    /// proxy has it before the first request.
+    Neighbours,
     /// 169.254.169.254.
     Ipv4,
     /// fe80::a9fe:a9fe.
@@ -54,7 +60,8 @@ pub struct ListenerId {
     pub family: Family,
     /// The inode of the namespace. A namespace that was replaced has another one, and its sockets are of no use any more.
     pub namespace: u64,
-    /// The index of the device that a link-local address is bound to; zero for IPv4. Another device of the same name has another one.
+    /// The index of the device that a link-local address is bound to, or whose neighbours are asked for; zero for IPv4. Another device
+    /// of the same name has another one.
     #[serde(default)]
     pub device: u32,
 }
@@ -92,6 +99,8 @@ pub enum Message {
         /// The time.
         milliseconds: u64,
     },
+    /// The proxy's counts, which follow each [`Message::Valid`].
+    Counts(Counts),
 }
 
 impl Message {
@@ -114,7 +123,7 @@ impl Message {
 
 /// A port as several ones of the same instance, each with some of the addresses.
 fn pieces(port: &PortIdentity) -> Vec<PortIdentity> {
-    let PortIdentity { instance, project, addresses } = port;
+    let PortIdentity { instance, project, addresses, macs } = port;
     if instance.len() > ID || project.len() > ID {
         tracing::warn!(?addresses, "a port has an id that is too long for one; its requests get no answer");
         return Vec::new();
@@ -124,6 +133,7 @@ fn pieces(port: &PortIdentity) -> Vec<PortIdentity> {
         instance: instance.clone(),
         project: project.clone(),
         addresses: some.iter().copied().collect(),
+        macs: macs.iter().copied().take(MACS).collect(),
     };
     addresses.chunks(ADDRESSES).map(piece).collect()
 }
@@ -252,11 +262,12 @@ fn seqpacket() -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
 
     use super::*;
-    use crate::identity::IdentityTable;
+    use crate::identity::{IdentityTable, MacAddr};
 
     const NETWORK: Uuid = Uuid::from_u128(7);
 
@@ -297,6 +308,7 @@ mod tests {
             instance: format!("{:036}", n),
             project: "p".repeat(36),
             addresses: [std::net::Ipv4Addr::from(n).into()].into(),
+            macs: BTreeSet::new(),
         };
         let ports: Vec<PortIdentity> = (0..600).map(port).collect();
         let messages = Message::ports(NETWORK, &ports);
@@ -339,6 +351,7 @@ mod tests {
             addresses: (0..addresses)
                 .map(|n| std::net::Ipv6Addr::from((0xfd00 << 112) | (u128::MAX >> 32) ^ (first + n)).into())
                 .collect(),
+            macs: [MacAddr([2, 0, 0, 0, 0, 1])].into(),
         };
         let mut ports: Vec<PortIdentity> = (0..250).map(|n| port(n * 100, 30)).collect();
         ports.push(port(1_000_000, 20_000));

@@ -36,6 +36,19 @@ impl Networks {
         Arc::clone(networks.entry(id).or_insert_with(|| Arc::new(Network::new(id, Arc::clone(shared)))))
     }
 
+    /// A network, if it is there.
+    fn find(&self, id: Uuid) -> Option<Arc<Network>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// Forgets a network that has no instance.
+    pub(crate) fn forget_empty(&self, id: Uuid) {
+        let mut networks = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if networks.get(&id).is_some_and(|network| network.is_empty()) {
+            networks.remove(&id);
+        }
+    }
+
     /// The ids of all.
     pub(crate) fn ids(&self) -> Vec<Uuid> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
@@ -46,7 +59,6 @@ impl Networks {
 #[derive(Debug)]
 pub(crate) struct ForwardedSite {
     pub(crate) networks: Networks,
-    pub(crate) shared: Arc<Shared>,
 }
 
 /// Network and address of a request; `None` if they are not named exactly once.
@@ -68,9 +80,11 @@ impl Site for ForwardedSite {
 
     async fn answer(&self, request: Request<RequestBody>) -> Response<AnswerBody> {
         match origin(request.headers()) {
-            Some((network, source)) => {
-                self.networks.obtain(network, &self.shared).answer_for(source, request).await
-            }
+            Some((network, source)) => match self.networks.find(network) {
+                Some(network) => network.answer_for(source, request).await,
+                // The agent has not told of it, or not yet.
+                None => short(StatusCode::SERVICE_UNAVAILABLE),
+            },
             None => short(StatusCode::BAD_REQUEST),
         }
     }

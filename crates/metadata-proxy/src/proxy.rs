@@ -19,10 +19,12 @@ use tokio::time::{Instant, timeout};
 use tracing::{debug, info, warn};
 use uuid::Uuid;
 
-use crate::answer::{Network, Shared, lock};
+use crate::answer::{Network, Shared, SourceCheck, lock};
 use crate::control::{Channel, ControlSocket, Family, ListenerId, Message};
+use crate::counts::Counts;
 use crate::forwarded::{ForwardedDoor, ForwardedSite, Networks};
 use crate::identity::{IdentityTable, PortIdentity};
+use crate::neighbours::Neighbours;
 use crate::nova::{NotAHost, Nova, NovaAddress, NovaTimeouts};
 use crate::places::NamespaceDoor;
 use crate::rate::RateLimits;
@@ -52,6 +54,8 @@ pub struct Config {
     pub host_connections: usize,
     /// Limits of each source's requests.
     pub rate: Option<RateLimits>,
+    /// What becomes of a request from another Ethernet address than the instance's.
+    pub check: SourceCheck,
 }
 
 /// Why the proxy cannot start.
@@ -110,7 +114,13 @@ impl Proxy {
         }
         let control = ControlSocket::bind(&config.control)
             .map_err(|source| ProxyError::Control { path: config.control.clone(), source })?;
-        let shared = Arc::new(Shared::new(nova, config.secret, config.rate, config.limits.head));
+        if config.secret.is_empty() {
+            warn!(
+                "the shared secret is empty, so Nova refuses all requests unless its own is empty as well; set metadata_proxy_shared_secret"
+            );
+        }
+        let shared = Shared::new(nova, config.secret, config.rate, config.limits.head, config.check);
+        let shared = Arc::new(shared);
         Ok(Proxy {
             shared,
             control,
@@ -149,7 +159,15 @@ impl Proxy {
                     }
                 },
                 received = receive(agent.as_ref()) => match received {
-                    Ok(Some((message, socket))) => self.follow(message, socket),
+                    Ok(Some((message, socket))) => {
+                        let is_sign = matches!(message, Message::Valid { .. });
+                        self.follow(message, socket);
+                        if let Some(channel) = agent.as_ref().filter(|_| is_sign)
+                            && !told(channel, &Message::Counts(self.counts()), None).await
+                        {
+                            agent = None;
+                        }
+                    }
                     end => {
                         info!(error = end.err().map(|error| error.to_string()), "the agent has gone; its identities stay for a while");
                         self.partial.clear();
@@ -187,17 +205,26 @@ impl Proxy {
                     warn!(network = %id.network, %error, "cannot serve a socket");
                 }
             }
-            (Message::Close(id), _) => match self.listeners.remove(&id) {
-                // Its task says so when all connections are closed.
-                Some(serving) => drop(serving),
-                None => _ = self.closed.0.send(id),
-            },
+            (Message::Close(id), _) => {
+                match self.listeners.remove(&id) {
+                    Some(serving) if id.family == Family::Neighbours => {
+                        self.network(id.network).set_neighbours(None);
+                        drop(serving);
+                        let _ = self.closed.0.send(id);
+                    }
+                    // Its task says so when all connections are closed.
+                    Some(serving) => drop(serving),
+                    None => _ = self.closed.0.send(id),
+                }
+                self.forget_unused(id.network);
+            }
             (Message::Ports { network, ports, last }, _) => {
                 let mut all = self.partial.remove(&network).unwrap_or_default();
                 all.extend(ports);
                 if last {
                     self.inherited.remove(&network);
                     self.network(network).learn(Some(IdentityTable::new(all)));
+                    self.forget_unused(network);
                 } else {
                     self.partial.insert(network, all);
                 }
@@ -208,11 +235,16 @@ impl Proxy {
                     if milliseconds > 0 { std::mem::take(&mut self.inherited) } else { BTreeSet::new() };
                 for network in inherited {
                     self.network(network).learn(Some(IdentityTable::default()));
+                    self.forget_unused(network);
                 }
                 let until = Instant::now().checked_add(Duration::from_millis(milliseconds));
                 *lock(&self.shared.valid) = until.filter(|_| milliseconds > 0);
             }
-            (message @ (Message::Listener(_) | Message::Closed(_) | Message::Complete), _) => {
+            (
+                message
+                @ (Message::Listener(_) | Message::Closed(_) | Message::Complete | Message::Counts(_)),
+                _,
+            ) => {
                 debug!(?message, "the agent sent a message without sense");
             }
         }
@@ -222,9 +254,21 @@ impl Proxy {
         self.networks.obtain(id, &self.shared)
     }
 
+    fn counts(&self) -> Counts {
+        let open = self.host_connections.saturating_sub(self.places.available_permits());
+        self.shared.counters.now(open as u64)
+    }
+
+    /// Forgets a network that has neither sockets nor instances any more.
+    fn forget_unused(&self, network: Uuid) {
+        if !self.listeners.keys().any(|id| id.network == network) {
+            self.networks.forget_empty(network);
+        }
+    }
+
     /// Waits until all requests in progress are answered, but not for ever.
     async fn drain(&mut self) {
-        let mut open = self.listeners.len();
+        let mut open = self.listeners.values().filter(|serving| serving.stop.is_some()).count();
         // The sockets themselves stay until the end: no connection in their queues may be refused.
         self.listeners.values_mut().for_each(|serving| drop(serving.stop.take()));
         let closed = async {
@@ -239,6 +283,11 @@ impl Proxy {
 
     fn serve(&mut self, id: ListenerId, socket: OwnedFd) -> io::Result<()> {
         let copy = socket.try_clone()?;
+        if id.family == Family::Neighbours {
+            self.network(id.network).set_neighbours(Some(Neighbours::new(copy, id.device)));
+            self.listeners.insert(id, Serving { socket, stop: None });
+            return Ok(());
+        }
         info!(network = %id.network, family = ?id.family, "serving");
         if id.family == Family::Forwarded {
             let door = StdUnixListener::from(copy);
@@ -247,7 +296,7 @@ impl Proxy {
             // All VMs' connections are those of their haproxy, which limits them.
             let all = self.host_connections;
             let limits = Limits { connections: all, per_client: all, ..self.limits };
-            let site = ForwardedSite { networks: self.networks.clone(), shared: Arc::clone(&self.shared) };
+            let site = ForwardedSite { networks: self.networks.clone() };
             self.start(id, socket, door, limits, Arc::new(site));
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Limits of requests per source address, in two independent windows.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,10 @@ pub struct RateLimits {
     pub base: RateLimit,
     /// The limit of a short one.
     pub burst: RateLimit,
+    /// Whether IPv4 sources are limited.
+    pub ipv4: bool,
+    /// Whether IPv6 sources are.
+    pub ipv6: bool,
 }
 
 /// Counts of one window: the present one and the one before, which counts in proportion to what is left of it. It needs two
@@ -56,28 +60,46 @@ impl Count {
 pub struct RateTable {
     limits: RateLimits,
     sources: BTreeMap<IpAddr, [Count; 2]>,
+    /// The same sources, the one that was quiet for longest first: a VM that uses a new address for each request must not cost more
+    /// than one that does not.
+    quiet: BTreeSet<(Instant, IpAddr)>,
+}
+
+/// The time at which the newest window of a source began.
+fn newest(counts: &[Count; 2]) -> Instant {
+    let [base, burst] = counts;
+    base.begun.max(burst.begun)
 }
 
 impl RateTable {
     /// An empty table.
     pub fn new(limits: RateLimits) -> Self {
-        RateTable { limits, sources: BTreeMap::new() }
+        RateTable { limits, sources: BTreeMap::new(), quiet: BTreeSet::new() }
     }
 
     /// Counts a request; whether it may pass.
     pub fn admits(&mut self, source: IpAddr, at: Instant) -> bool {
-        if self.sources.len() >= SOURCES && !self.sources.contains_key(&source) {
+        if !(if source.is_ipv4() { self.limits.ipv4 } else { self.limits.ipv6 }) {
+            return true;
+        }
+        match self.sources.get(&source) {
+            Some(counts) => _ = self.quiet.remove(&(newest(counts), source)),
             // The source that was quiet for longest has least to lose.
-            let quiet = self.sources.iter().min_by_key(|(_, counts)| counts[0].begun.max(counts[1].begun));
-            if let Some(quiet) = quiet.map(|(source, _)| *source) {
-                self.sources.remove(&quiet);
+            None if self.sources.len() >= SOURCES => {
+                if let Some((_, quiet)) = self.quiet.pop_first() {
+                    self.sources.remove(&quiet);
+                }
             }
+            None => {}
         }
         let new = Count { begun: at, now: 0, before: 0 };
-        let [base, burst] = self.sources.entry(source).or_insert([new; 2]);
+        let counts = self.sources.entry(source).or_insert([new; 2]);
+        let [base, burst] = counts;
         // Both count every request.
-        let (base, burst) = (base.admits(self.limits.base, at), burst.admits(self.limits.burst, at));
-        base && burst
+        let is_admitted =
+            [base.admits(self.limits.base, at), burst.admits(self.limits.burst, at)] == [true; 2];
+        self.quiet.insert((newest(counts), source));
+        is_admitted
     }
 }
 
@@ -89,7 +111,8 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "any instant will do as the beginning")]
     fn the_eleventh_of_ten_is_refused_for_each_source_alone() {
         let limit = |seconds, requests| RateLimit { window: Duration::from_secs(seconds), requests };
-        let mut table = RateTable::new(RateLimits { base: limit(10, 10), burst: limit(1, 4) });
+        let mut table =
+            RateTable::new(RateLimits { base: limit(10, 10), burst: limit(1, 4), ipv4: true, ipv6: true });
         let (one, two) = ("10.0.1.5".parse().unwrap(), "fe80::5".parse().unwrap());
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
@@ -105,13 +128,36 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "any instant will do as the beginning")]
+    fn a_family_that_is_not_limited_is_not_counted() {
+        let limit = RateLimit { window: Duration::from_secs(10), requests: 1 };
+        let mut table = RateTable::new(RateLimits { base: limit, burst: limit, ipv4: true, ipv6: false });
+        let at = Instant::now();
+        let mut passed = |source: &str| (0..3).filter(|_| table.admits(source.parse().unwrap(), at)).count();
+        assert_eq!((passed("10.0.1.5"), passed("fe80::5")), (1, 3));
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "any instant will do as the beginning")]
     fn a_flood_of_addresses_takes_no_more_room() {
         let limit = RateLimit { window: Duration::from_secs(10), requests: 1 };
-        let mut table = RateTable::new(RateLimits { base: limit, burst: limit });
-        let at = Instant::now();
-        for n in 0..SOURCES as u32 + 10 {
-            table.admits(std::net::Ipv4Addr::from(n).into(), at + Duration::from_millis(n.into()));
+        let mut table = RateTable::new(RateLimits { base: limit, burst: limit, ipv4: true, ipv6: true });
+        let start = Instant::now();
+        let at = |n: u32| start + Duration::from_millis(n.into());
+        let source = |n: u32| std::net::Ipv4Addr::from(n).into();
+        for n in 0..SOURCES as u32 {
+            assert!(table.admits(source(n), at(n)));
+        }
+        // The first source asks again, in a new window.
+        assert!(table.admits(source(0), at(20_000)));
+        for n in 0..10 {
+            assert!(table.admits(source(1_000_000 + n), at(20_000 + n)));
         }
         assert_eq!(table.sources.len(), SOURCES);
+        assert!(!table.admits(source(0), at(20_020)), "it was not forgotten");
+        let forgotten: Vec<u32> = (0..20).filter(|n| !table.sources.contains_key(&source(*n))).collect();
+        assert_eq!(forgotten, (1..11).collect::<Vec<_>>(), "those that were quiet for longest were");
+        let known: BTreeSet<_> =
+            table.sources.iter().map(|(source, counts)| (newest(counts), *source)).collect();
+        assert_eq!(table.quiet, known, "no source is looked for in all others");
     }
 }

@@ -36,6 +36,11 @@ impl SharedSecret {
         SharedSecret(Zeroizing::new(secret))
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The signature of an instance's id, as Nova computes it.
     pub fn sign(&self, instance: &str) -> String {
         let mut mac =

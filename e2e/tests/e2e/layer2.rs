@@ -1,19 +1,24 @@
 //! A layer-2 network of Kubernetes over three zones: the rows are those that the node side compiles, and the packets are real.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use kubernetes::address::DualNet;
-use kubernetes::annotation::{Annotation, ChassisId, L3GatewayConfig, PodNetworks, TunnelKeys};
+use kubernetes::address::{DualNet, PeerScheme};
+use kubernetes::annotation::{
+    Annotation, ChassisId, GatewayPortKeys, L3GatewayConfig, PodNetworks, TunnelKeys,
+};
 use kubernetes::ident::{NetworkId, NodeId};
 use kubernetes::network::{AttachmentKey, ClusterNetwork, Layer2Input, NetworkName};
-use kubernetes::zone::desired::{compile, compile_chassis, name_chassis};
+use kubernetes::upgrade::LastingRows;
+use kubernetes::zone::desired::{ChassisSeen, compile, compile_chassis, name_chassis, name_row};
+use kubernetes::zone::migration::PodTraffic;
 use kubernetes::zone::{NameProfile, ZoneNetwork, ZoneNode, ZonePod, ZoneSnapshot};
 use lab::node::Node;
 use lab::node::central::Central;
 use lab::{Lab, Test, Topology, chassis, eventually};
-use ovn::sb::{Chassis, Encap};
+use ovn::target::state::Naming;
 use ovn::target::{ClientDatabase, Desired, Ownership, Part, RowTarget, Rules, Tables};
 use ovn::vswitch::Interface;
 use ovsdb::ClientConfig;
@@ -47,29 +52,41 @@ fn topology() -> Topology {
     })
 }
 
-fn node(n: u32) -> Result<ZoneNode> {
+fn node(n: u32, tunnel: IpAddr) -> Result<ZoneNode> {
     let gateway = format!(
         r#"{{"default":{{"mode":"shared","bridge-id":"br-ex","interface-id":"br-ex_hv{n}","mac-address":"02:42:ac:12:00:0{n}",
             "ip-addresses":["172.18.0.10{n}/24"],"next-hops":["{OUTSIDE}"],"node-port-enable":"true","vlan-id":"0"}}}}"#
     );
+    let id = NodeId::new(n + 1).context("the node id is in range")?;
     Ok(ZoneNode {
-        id: NodeId::new(n + 1).context("the node id is in range")?,
+        id,
         chassis: ChassisId::parse(&format!("hv{n}")).map_err(anyhow::Error::msg)?,
-        peers: None,
+        encaps: [tunnel].into(),
+        is_new: true,
+        peers: Some(PeerScheme::Seed.derive(ClusterNetwork::default().transit, id)),
         gateway: Option::<L3GatewayConfig>::parse(&gateway).map_err(anyhow::Error::msg)?,
         addresses: DualNet::from_nets([format!("172.18.0.10{n}/24").parse()?]).context("one family")?,
         has_gateway_mtu: true,
+        old_keys: GatewayPortKeys::default(),
     })
 }
 
-fn zone(n: u32) -> Result<ZoneSnapshot> {
-    let nodes = (1..=3).map(|n| Ok((format!("hv{n}"), node(n)?))).collect::<Result<_>>()?;
+fn zone(lab: &Lab, n: u32) -> Result<ZoneSnapshot> {
+    let nodes = (1..=3).map(|n| {
+        let name = format!("hv{n}");
+        let node = node(n, lab.chassis(&name)?.tunnel_ip().into())?;
+        Ok((name, node))
+    });
+    let nodes = nodes.collect::<Result<_>>()?;
     Ok(ZoneSnapshot {
         local: format!("hv{n}"),
+        topology: kubernetes::zone::Topology::New,
         cluster: ClusterNetwork::default(),
         default_mtu: 1400,
         profile: NameProfile::Seed,
         nodes,
+        unreadable: BTreeSet::new(),
+        lasting: LastingRows::default(),
         shared_services: Default::default(),
         remote_chassis: (1..=3).filter(|other| *other != n).map(|other| format!("hv{other}")).collect(),
     })
@@ -90,6 +107,8 @@ fn pod(n: u32) -> Result<ZonePod> {
         uid: format!("uid{n}"),
         node: format!("hv{n}"),
         addresses: addresses.map_err(anyhow::Error::msg)?,
+        traffic: PodTraffic::Passes,
+        egress: None,
     })
 }
 
@@ -118,12 +137,17 @@ fn network() -> Result<ZoneNetwork> {
 }
 
 /// Writes a part into a zone's database as the loop does; returns the number of steps.
-async fn write(central: &Central, socket: &str, tables: Tables, parts: &[Part]) -> Result<usize> {
+async fn write(
+    central: &Central,
+    socket: &str,
+    (tables, rules, naming): (Tables, Rules, Naming),
+    parts: &[Part],
+) -> Result<usize> {
     let remotes = format!("unix:{}", central.dir().join(socket).display()).parse()?;
     let database = ClientDatabase::open(ClientConfig::new(remotes), tables, None);
     let mut desired = Desired::default();
     parts.iter().for_each(|part| desired.add(part));
-    let mut target = RowTarget::new(database, Ownership::new(OWNER).naming(name_chassis), Rules::new());
+    let mut target = RowTarget::new(database, Ownership::new(OWNER).naming(naming), rules);
     let observed = target.observe(Scope::Full).await?;
     let plan = target.plan(&desired, &BTreeSet::new(), &observed);
     ensure!(plan.problems.is_empty(), "{:?}", plan.problems);
@@ -141,20 +165,19 @@ async fn write(central: &Central, socket: &str, tables: Tables, parts: &[Part]) 
 fn describe(lab: &Lab, n: u32) -> Result<()> {
     let central = lab.central(&format!("az{n}"))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let chassis = (1..=3).filter(|other| *other != n).map(|other| {
-        let tunnel = lab.chassis(&format!("hv{other}"))?.tunnel_ip();
-        Ok(compile_chassis(&format!("hv{other}"), &node(other)?, [tunnel.into()], OWNER))
-    });
-    let chassis = chassis.collect::<Result<Vec<_>>>()?;
-    let tables = Tables::new().with::<Chassis>().with::<Encap>();
-    runtime.block_on(write(central, "sb.sock", tables, &chassis))?;
-    let out = compile(&zone(n)?, &network()?, OWNER);
+    let zone = zone(lab, n)?;
+    let chassis = compile_chassis(&zone, &ChassisSeen::default(), OWNER);
+    ensure!(chassis.problems.is_empty(), "{:?}", chassis.problems);
+    let chassis: Vec<Part> = chassis.value.into_values().collect();
+    let southbound = (Tables::southbound_remote(), Rules::new(), name_chassis as Naming);
+    runtime.block_on(write(central, "sb.sock", southbound, &chassis))?;
+    let out = compile(&zone, &network()?, OWNER);
     ensure!(out.problems.is_empty(), "{:?}", out.problems);
     for pass in ["first", "second"] {
         let steps = runtime.block_on(write(
             central,
             "nb.sock",
-            Tables::northbound(),
+            (Tables::northbound(), Rules::kubernetes(), name_row as Naming),
             std::slice::from_ref(&out.value),
         ))?;
         ensure!((steps == 0) == (pass == "second"), "zone {n}: the {pass} pass has {steps} steps");

@@ -2,10 +2,12 @@
 
 mod agent;
 mod attacks;
+mod cloud;
 mod faults;
 mod many;
 mod namespaces;
 mod site;
+mod spoofing;
 mod together;
 mod units;
 
@@ -39,14 +41,14 @@ pub(crate) fn tests() -> Vec<Test> {
         ),
         Test::new(
             "metadata::vms_get_their_own_data",
-            "VMs of two networks with the same addresses, on two chassis, each get the data of their own instance from the agent and its unprivileged proxy, by IPv4 and IPv6, by a route of their own and through a router, whatever headers they send",
+            "VMs of two networks with the same addresses, on two chassis, each get the data of their own instance from the agent and its unprivileged proxy, by IPv4 and IPv6, by a route of their own and through a router, whatever headers they send and whoever's address they take",
             &[],
             agent::own_data,
         )
         .meridian(),
         Test::new(
             "metadata::restarts_lose_no_request",
-            "kill -9 and restart of the metadata agent lose no request and change nothing; requests wait while the proxy restarts",
+            "kill -9 and restart of the metadata agent lose no request and change nothing; requests wait while the proxy restarts; ovs-vswitchd restarts",
             &[],
             agent::restarts,
         )
@@ -67,14 +69,14 @@ pub(crate) fn tests() -> Vec<Test> {
         .meridian(),
         Test::new(
             "metadata::restarts_lose_no_request_through_haproxy",
-            "the same as restarts_lose_no_request, with a haproxy in each namespace, which outlives agent and proxy",
+            "the same as restarts_lose_no_request, with a haproxy in each namespace, which outlives agent and proxy and is replaced when it dies; then a VM moves as in a_vm_moves_while_it_asks",
             &[],
             agent::restarts_through_haproxy,
         )
         .meridian(),
         Test::new(
             "metadata::networks_come_and_go_without_a_trace_through_haproxy",
-            "the same as networks_come_and_go_without_a_trace, with a haproxy in each namespace: no process and no file is left",
+            "the same as networks_come_and_go_without_a_trace and faults_are_mended, with a haproxy in each namespace: no process and no file is left",
             &[],
             agent::comes_and_goes_through_haproxy,
         )
@@ -95,17 +97,25 @@ pub(crate) fn tests() -> Vec<Test> {
         .meridian(),
         Test::new(
             "metadata::a_vm_moves_while_it_asks",
-            "a live migration under a train of requests: the target chassis is ready before the VM is there, and answers it afterwards",
+            "a live migration under requests that never stop: the target chassis answers before the VM is there and afterwards; another one is cancelled",
             &[],
             together::live_migration,
         )
         .meridian(),
         Test::new(
+            "metadata::a_cloud_serves_its_instances",
+            "with rows of the server alone: the first request of each instance, at the moment that Nova is told of its port, gets its data, by DHCP (cloud-init as well), through one router with several networks, and by a route of its own; a network without the service and the outside reach no namespace",
+            &[],
+            cloud::serves_its_instances,
+        )
+        .meridian(),
+        Test::new(
             "metadata::many_networks_come_and_go",
-            "60 networks on one chassis are made and removed, and the agent is killed during both; nothing is left of them",
+            "100 networks on one chassis are made and removed, and the agent is killed five times during each; nothing is left of them",
             &[],
             many::come_and_go,
         )
+        .memory(1024)
         .meridian(),
         Test::new(
             "metadata::faults_are_mended",
@@ -116,7 +126,7 @@ pub(crate) fn tests() -> Vec<Test> {
         .meridian(),
         Test::new(
             "metadata::units_run_under_systemd",
-            "the Debian package is installed, and a real systemd runs the metadata agent with three capabilities and its proxy with none; restarts lose no request",
+            "the Debian package is installed, and a real systemd runs the metadata agent with three capabilities and its proxy with none; restarts lose no request; a wrong configuration starts nothing again and again; haproxy runs with the package's drop-in",
             &[],
             units::run,
         )

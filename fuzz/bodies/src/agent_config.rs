@@ -2,8 +2,10 @@
 
 use node::bgp::config::Config;
 use node::ini::Ini;
+use node::metadata;
 
-/// An INI file: it is parsed or rejected with the position of the error, and so is the BGP agent's configuration in it.
+/// An INI file: it is parsed or rejected with the position of the error, and so are the configurations of the BGP agent and of the
+/// metadata agent in it.
 pub fn oslo_ini(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut ini = Ini::default();
@@ -16,5 +18,8 @@ pub fn oslo_ini(data: &[u8]) {
     }
     if let Err(error) = Config::from_ini(&ini) {
         assert!(!error.problems.is_empty());
+    }
+    if let Err(error) = metadata::config::Config::from_ini(&ini) {
+        assert!(!error.0.is_empty());
     }
 }

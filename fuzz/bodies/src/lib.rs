@@ -8,6 +8,7 @@
 mod agent_config;
 mod api_request;
 mod flow_lexer;
+mod metadata;
 mod node;
 mod ovn_flow;
 mod ovn_text;
@@ -17,6 +18,7 @@ mod ovsdb_wire;
 
 pub use agent_config::oslo_ini;
 pub use api_request::{api_body, api_query};
+pub use metadata::{metadata_control, metadata_request};
 pub use node::{flow_stats, rt_tables, running_config, vty_reply};
 pub use ovn_flow::flow_text;
 pub use ovn_text::{addresses, bridge_mappings, match_expr, nat_addresses, neutron_text, vips};
@@ -39,6 +41,8 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("frame", frame),
     ("match_expr", match_expr),
     ("message", message),
+    ("metadata_control", metadata_control),
+    ("metadata_request", metadata_request),
     ("nat_addresses", nat_addresses),
     ("neutron_text", neutron_text),
     ("oslo_ini", oslo_ini),

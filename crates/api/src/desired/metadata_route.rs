@@ -102,7 +102,8 @@ fn mark() -> Map<Str, Str> {
 fn hops<'w>(look: &Look<'_, 'w>, router: &Router) -> Vec<MetadataHop<'w>> {
     let service = IpNet::from(IpAddr::from(METADATA));
     let is_taken = router.routes.iter().any(|route| route.destination == service);
-    if !look.settings().ovn_metadata_enabled || is_taken || router::chassis(look, router).is_some() {
+    let is_on = look.settings().ovn_metadata_enabled && look.settings().metadata_router_route;
+    if !is_on || is_taken || router::chassis(look, router).is_some() {
         return Vec::new();
     }
     let siblings = look.router_ports(router.id);

@@ -168,6 +168,10 @@ impl NovaClient {
                 builder = builder.tls_certs_merge([certificate]);
             }
         }
+        // Nova without TLS needs no authorities, which a small host may not have.
+        if matches!(&settings.endpoint, NovaEndpoint::Url(url) if url.scheme() == "http") {
+            builder = builder.tls_certs_only([]);
+        }
         Ok(NovaClient { http: builder.build().map_err(NovaError::Client)?, settings })
     }
 

@@ -48,7 +48,7 @@ pub fn keep(txn: &mut Txn, network: Uuid) -> Result<(), Fault> {
             let internal = Internal {
                 project,
                 device_id: device_id(network),
-                device_owner: owner::DISTRIBUTED.to_owned(),
+                device_owner: txn.outside().settings.metadata_port_device_owner.device_owner().to_owned(),
                 fixed_ips: Some(Vec::new()),
                 ..Internal::on(network)
             };

@@ -218,7 +218,8 @@ fn definitions_keep_other_topologies_and_show_useful_columns() {
             "userdefinednetworks.k8s.ovn.org",
             "clusteruserdefinednetworks.k8s.ovn.org",
             "network-attachment-definitions.k8s.cni.cncf.io",
-            "ipamclaims.k8s.cni.cncf.io"
+            "ipamclaims.k8s.cni.cncf.io",
+            "egressips.k8s.ovn.org"
         ]
     );
 }

@@ -17,6 +17,8 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
+use crate::cluster::Permission;
+
 /// The lease's name, its holder and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseSettings {
@@ -237,9 +239,8 @@ pub struct LeaseGuard {
     state: Arc<watch::Receiver<LeaseState>>,
 }
 
-impl LeaseGuard {
-    /// The time that is left for a write. `None` without the lease.
-    pub fn remaining(&self) -> Option<Duration> {
+impl Permission for LeaseGuard {
+    fn remaining(&self) -> Option<Duration> {
         match &*self.state.borrow() {
             LeaseState::Held(until) => {
                 Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())

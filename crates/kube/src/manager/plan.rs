@@ -1,24 +1,28 @@
 //! The writes that lead from the observed to the desired state.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use reconcile::{ObjectId, Plan};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::snapshot::{AttachmentObject, Kind, Meta, NetworkObject, ObjectName, Objects, Snapshot};
 use super::state::{
     AttachmentWant, CONDITION, ConditionWant, Desired, FINALIZER, Notice, ObjectRef, Observed, PodWant,
 };
-use super::write::{Change, PatchBuilder, PatchOp, Write};
 use crate::annotation::{Annotation, PodNetworks};
+use crate::cluster::kind::Kind;
+use crate::cluster::snapshot::{AttachmentObject, Meta, NetworkObject, ObjectName, Objects, Snapshot};
+use crate::cluster::write::{Change, PatchBuilder, PatchOp, Write, annotate, object_id, planned};
+use crate::crd::{EgressIPStatus, EgressIPStatusItem};
 
 /// Plans all writes. Numbers come before what needs them, conditions and events last.
 pub(super) fn plan(want: &Desired, have: &Observed) -> Plan<Write> {
     let objects = &have.objects;
-    let total = want.annotations.len() + want.attachments.len() + want.pods.len() + want.conditions.len();
+    let total = want.annotations.len()
+        + want.attachments.len()
+        + want.pods.len()
+        + want.conditions.len()
+        + want.egress.len();
     let mut writes = Vec::new();
     for (object, values) in &want.annotations {
         writes.extend(annotate(object, values, objects));
@@ -44,6 +48,9 @@ pub(super) fn plan(want: &Desired, have: &Observed) -> Plan<Write> {
     for (object, wanted) in &want.conditions {
         writes.extend(condition(object, wanted, objects));
     }
+    for (object, items) in &want.egress {
+        writes.extend(egress(object, items, objects));
+    }
     for notice in &want.notices {
         let event = event_name(notice);
         if !have.events.contains(&event) {
@@ -63,36 +70,9 @@ pub(super) fn plan(want: &Desired, have: &Observed) -> Plan<Write> {
 
 type Planned = (ObjectId, Write);
 
-fn object_id(kind: Kind, name: &ObjectName) -> ObjectId {
-    ObjectId::new(kind.as_str().to_lowercase(), name.to_string())
-}
-
-fn planned(object: &ObjectRef, change: Change) -> Planned {
-    (object_id(object.kind, &object.name), Write { kind: object.kind, name: object.name.clone(), change })
-}
-
 /// The metadata of an object, if it is still the same one.
 fn meta_of<'s>(object: &ObjectRef, objects: &'s Snapshot) -> Option<&'s Meta> {
     objects.meta(object.kind, &object.name).filter(|meta| meta.uid == object.uid)
-}
-
-fn annotate(
-    object: &ObjectRef,
-    values: &BTreeMap<&'static str, String>,
-    objects: &Snapshot,
-) -> Option<Planned> {
-    let meta = meta_of(object, objects)?;
-    let mut patch = PatchBuilder::new(&meta.uid, meta.has_annotations);
-    let mut keys = Vec::new();
-    for (key, value) in values {
-        let old = meta.annotations.get(*key).map(|old| old.as_str());
-        if old != Some(value.as_str()) {
-            patch.annotation(key, old, value);
-            keys.push(*key);
-        }
-    }
-    let summary = format!("set {}", keys.join(", "));
-    Some(planned(object, Change::Patch { ops: patch.finish()?, summary }))
 }
 
 fn finalizer(object: &ObjectRef, wanted: bool, objects: &Snapshot) -> Option<Planned> {
@@ -274,6 +254,19 @@ fn condition(object: &ObjectRef, want: &ConditionWant, objects: &Snapshot) -> Op
         summary: format!("set condition {CONDITION}={status} ({})", want.reason),
     };
     Some(planned(object, change))
+}
+
+fn egress(object: &ObjectRef, items: &[EgressIPStatusItem], objects: &Snapshot) -> Option<Planned> {
+    let had = objects.egress_ips.get(&object.name).filter(|had| had.meta.uid == object.uid)?;
+    if had.items == items {
+        return None;
+    }
+    let mut patch = PatchBuilder::new(&object.uid, had.meta.has_annotations);
+    patch.set("/status", had.meta.version, json!(EgressIPStatus { items: items.to_vec() }));
+    let shown: Vec<String> =
+        items.iter().map(|item| format!("{} on {}", item.egress_ip, item.node)).collect();
+    let shown = if shown.is_empty() { "no node".to_owned() } else { shown.join(", ") };
+    Some(planned(object, Change::PatchStatus { ops: patch.finish()?, summary: format!("assign {shown}") }))
 }
 
 /// The name of an event: the same event has the same name in every process.

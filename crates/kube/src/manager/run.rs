@@ -7,14 +7,14 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use reconcile::{Driver, Handle, Metrics, Timing, Waiting};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tracing::info;
 
-use super::apply::ApiTarget;
 use super::desired::ManagerDecider;
 use super::lease::{Lease, LeaseSettings};
 use super::settings::ManagerSettings;
-use super::watch::{Inventory, KINDS};
+use super::target::{ApiTarget, PROGRAM};
+use crate::cluster::kind::Reader;
+use crate::cluster::{ApiWriter, Inventory};
 
 /// The component's name in the status and the metrics.
 const COMPONENT: &str = "kube-manager";
@@ -54,11 +54,8 @@ pub async fn run(parts: ManagerParts, stop: impl Future<Output = ()>) -> Result<
         () = &mut stop => return Ok(()),
     }
     // Only now: an older copy may lack what the process before this one has written.
-    let inventory = Inventory::new();
-    let mut watches = JoinSet::new();
-    for kind in KINDS {
-        watches.spawn(inventory.clone().follow(client.clone(), kind));
-    }
+    let inventory = Inventory::new(Reader::Manager);
+    let _watches = inventory.start(&client);
     let copy = inventory.subscribe();
     let inputs = move || {
         let copy = copy.borrow();
@@ -70,7 +67,7 @@ pub async fn run(parts: ManagerParts, stop: impl Future<Output = ()>) -> Result<
         Ok(snapshot)
     };
     let changes = inventory.subscribe();
-    let target = ApiTarget::new(client, inventory, guard);
+    let target = ApiTarget(ApiWriter::new(client, inventory, guard, PROGRAM));
     let timing = Timing { resync: Duration::from_secs(30), ..Timing::default() };
     let driver =
         Driver::new(COMPONENT, timing, inputs, ManagerDecider::new(settings), target).with_metrics(metrics);

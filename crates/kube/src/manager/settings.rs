@@ -12,6 +12,16 @@ pub enum PeerSource {
     Allocated,
 }
 
+/// The program that gives EgressIPs their marks and nodes. Two of them would undo each other's work for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EgressAssigner {
+    /// Another one, such as the cluster manager of ovn-kubernetes.
+    #[default]
+    Other,
+    /// The manager.
+    Manager,
+}
+
 /// The settings of the manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManagerSettings {
@@ -19,4 +29,6 @@ pub struct ManagerSettings {
     pub cluster: ClusterNetwork,
     /// Where peer subnets come from.
     pub peers: PeerSource,
+    /// The program that gives EgressIPs their nodes.
+    pub egress: EgressAssigner,
 }

@@ -7,8 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::snapshot::{AttachmentObject, Kind, Meta, ObjectName, Snapshot};
 use crate::annotation::PodNetwork;
+use crate::cluster::snapshot::{AttachmentObject, ObjectName, Snapshot};
+pub use crate::cluster::write::{Notice, ObjectRef};
+use crate::crd::EgressIPStatusItem;
 
 /// The finalizer of networks and of their definitions.
 pub const FINALIZER: &str = "k8s.ovn.org/user-defined-network-protection";
@@ -20,24 +22,6 @@ pub const NAMESPACE_LABEL: &str = "k8s.ovn.org/primary-user-defined-network";
 pub const MARK: &str = "meridian/layer2-digest";
 /// The condition of a network's status.
 pub const CONDITION: &str = "NetworkCreated";
-
-/// An object that the manager writes to. The identity keeps it from writing to a successor of the same name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectRef {
-    /// The kind.
-    pub kind: Kind,
-    /// The name.
-    pub name: ObjectName,
-    /// The identity.
-    pub uid: String,
-}
-
-impl ObjectRef {
-    /// A reference to an object of a snapshot.
-    pub fn new(kind: Kind, meta: &Meta) -> ObjectRef {
-        ObjectRef { kind, name: meta.object_name(), uid: meta.uid.clone() }
-    }
-}
 
 /// The addresses of a pod in its primary network.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,17 +62,6 @@ pub struct ConditionWant {
     pub message: String,
 }
 
-/// An event for the users of an object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Notice {
-    /// The object.
-    pub about: ObjectRef,
-    /// The reason, one word.
-    pub reason: &'static str,
-    /// The cause, and what to do.
-    pub message: String,
-}
-
 /// The state that the manager wants.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Desired {
@@ -102,6 +75,8 @@ pub struct Desired {
     pub pods: Vec<PodWant>,
     /// The conditions of networks.
     pub conditions: BTreeMap<ObjectRef, ConditionWant>,
+    /// The nodes of egress addresses.
+    pub egress: BTreeMap<ObjectRef, Vec<EgressIPStatusItem>>,
     /// Networks with our finalizer, and those without.
     pub finalizers: BTreeMap<ObjectRef, bool>,
     /// Events.

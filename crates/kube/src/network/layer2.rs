@@ -115,7 +115,7 @@ impl Layer2Network {
 
     /// The name of the network's switch.
     pub fn switch_name(&self) -> String {
-        format!("{}ovn_layer2_switch", self.name.row_prefix())
+        self.name.switch_name()
     }
 
     /// True if no pod may get this address automatically.

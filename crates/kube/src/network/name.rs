@@ -41,6 +41,11 @@ impl NetworkName {
         self.0.strip_prefix(namespace).is_some_and(|rest| rest.len() > 1 && rest.starts_with('_'))
     }
 
+    /// The name of the network's switch.
+    pub fn switch_name(&self) -> String {
+        format!("{}ovn_layer2_switch", self.row_prefix())
+    }
+
     /// The start of the names of all rows of this network: `test12_namespace.scoped_`.
     pub fn row_prefix(&self) -> String {
         row_prefix(&self.0)

@@ -7,14 +7,17 @@
 //! | file | holds |
 //! |---|---|
 //! | [`snapshot`] | the inputs: networks with their pods, nodes, the node whose zone it is |
+//! | [`migration`] | live migrations of virtual machines |
 //! | [`names`] | the names of rows, in the two dialects that clusters use |
 //! | [`desired`] | the rows of one network in one zone |
 //!
-//! Services, EgressIP and the mixed topology of a rolling upgrade are not here.
+//! During a rolling upgrade some nodes still have the topology without transit routers; the rows of that time are here as well.
+//! Services are not.
 
 pub mod desired;
+pub mod migration;
 pub mod names;
 pub mod snapshot;
 
 pub use names::{NameProfile, RowNames};
-pub use snapshot::{ZoneNetwork, ZoneNode, ZonePod, ZoneSnapshot};
+pub use snapshot::{Topology, ZoneNetwork, ZoneNode, ZonePod, ZoneSnapshot};

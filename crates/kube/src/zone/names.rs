@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::network::Layer2Network;
+use crate::network::NetworkName;
 
 /// How rows are named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,8 +29,8 @@ pub struct RowNames {
 
 impl RowNames {
     /// The names of a network.
-    pub fn new(network: &Layer2Network, profile: NameProfile) -> RowNames {
-        RowNames { prefix: network.name.row_prefix(), switch: network.switch_name(), profile }
+    pub fn new(network: &NetworkName, profile: NameProfile) -> RowNames {
+        RowNames { prefix: network.row_prefix(), switch: network.switch_name(), profile }
     }
 
     /// The layer-2 switch.
@@ -63,6 +63,37 @@ impl RowNames {
             NameProfile::Upstream => "trtos-",
         };
         format!("{start}{}", self.switch)
+    }
+
+    /// The switch's port to the gateway router, in the old topology.
+    pub fn old_switch_to_gateway(&self) -> String {
+        format!("stor-{}", self.switch)
+    }
+
+    /// The gateway router's port to the switch, in the old topology. It has the pods' gateway addresses.
+    pub fn old_gateway_to_switch(&self) -> String {
+        format!("rtos-{}", self.switch)
+    }
+
+    /// The switch's port that stands for the gateway router of another node, while one of both nodes has the old topology.
+    pub fn remote_gateway_on_switch(&self, node: &str) -> String {
+        format!("stor-{}_{node}", self.switch)
+    }
+
+    /// The transit router's second port to the switch, through which nodes of the old topology reach the gateway router.
+    pub fn upgrade_router_to_switch(&self, node: &str) -> String {
+        match self.profile {
+            NameProfile::Seed => format!("rtos-{}", self.gateway_router(node)),
+            NameProfile::Upstream => format!("trtos-{}-upgrade", self.switch),
+        }
+    }
+
+    /// The switch's port to it.
+    pub fn upgrade_switch_to_router(&self, node: &str) -> String {
+        match self.profile {
+            NameProfile::Seed => format!("stor-{}", self.gateway_router(node)),
+            NameProfile::Upstream => format!("stotr-{}-upgrade", self.switch),
+        }
     }
 
     /// A node's gateway router.

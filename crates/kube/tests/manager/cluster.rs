@@ -45,7 +45,7 @@ impl Cluster {
         for definition in crd::definitions() {
             cluster.server.apply(&serde_json::to_string(&definition).unwrap()).unwrap();
         }
-        let names = ["udn", "cudn", "net-attach-def", "ipamclaims"];
+        let names = ["udn", "cudn", "net-attach-def", "ipamclaims", "egressips"];
         for name in names {
             until(&format!("{name} is served"), || async {
                 cluster.server.kubectl(&["get", name, "-A"]).is_ok()

@@ -4,7 +4,9 @@
 //! abort its task is to kill it, at whichever point it waits.
 
 mod cluster;
+mod egress;
 mod networks;
 mod nodes;
 mod pods;
 mod survival;
+mod upgrade;

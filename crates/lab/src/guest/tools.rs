@@ -1,5 +1,5 @@
-//! The programs that a test requests in addition to the root file system: the binary under test or its Debian package, and
-//! OpenStack's tools or ovn-bgp-agent.
+//! The programs that a test requests in addition to the root file system: the binary under test or its Debian package,
+//! OpenStack's tools or ovn-bgp-agent, and a Kubernetes API server.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::python;
+use crate::{kubernetes, python};
 
 /// The link in a job folder to OpenStack's tools, or to ovn-bgp-agent in their place.
 pub(crate) const OPENSTACK: &str = "openstack";
@@ -27,6 +27,7 @@ pub(crate) struct Tools {
     pub(crate) package: bool,
     pub(crate) openstack: bool,
     pub(crate) ovn_bgp_agent: bool,
+    pub(crate) kubernetes: bool,
 }
 
 /// The requested programs with their paths.
@@ -35,6 +36,7 @@ pub(crate) struct Packed {
     meridian: Option<PathBuf>,
     package: Option<PathBuf>,
     openstack: Option<PathBuf>,
+    kubernetes: Option<kubernetes::Programs>,
 }
 
 impl Tools {
@@ -48,6 +50,7 @@ impl Tools {
                 (false, true) => Some(python::ovn_bgp_agent()?),
                 (false, false) => None,
             },
+            kubernetes: self.kubernetes.then(kubernetes::ensure).transpose()?,
         })
     }
 
@@ -82,13 +85,14 @@ impl Packed {
     /// Copies the tools into a job folder.
     pub(crate) fn put(&self, job: &Path) -> Result<()> {
         if let Some(path) = &self.meridian {
-            let bin = job.join("bin");
-            fs::create_dir_all(&bin).with_context(|| format!("cannot make {}", bin.display()))?;
-            let there = bin.join("meridian");
-            if fs::hard_link(path, &there).is_err() {
-                fs::copy(path, &there)
-                    .with_context(|| format!("cannot copy {} to {}", path.display(), there.display()))?;
+            put_program(path, job)?;
+        }
+        if let Some(programs) = &self.kubernetes {
+            let etcd = Path::new(kubernetes::ETCD);
+            for path in [programs.server.as_path(), programs.kubectl.as_path(), etcd] {
+                put_program(path, job)?;
             }
+            kubernetes::write_key(&job.join("bin"))?;
         }
         if let Some(path) = &self.package {
             pack(path, job)?;
@@ -98,6 +102,18 @@ impl Packed {
         }
         Ok(())
     }
+}
+
+/// Puts a program where those inside find it.
+fn put_program(path: &Path, job: &Path) -> Result<()> {
+    let bin = job.join("bin");
+    fs::create_dir_all(&bin).with_context(|| format!("cannot make {}", bin.display()))?;
+    let there = bin.join(path.file_name().context("a program has a name")?);
+    if fs::hard_link(path, &there).is_err() {
+        fs::copy(path, &there)
+            .with_context(|| format!("cannot copy {} to {}", path.display(), there.display()))?;
+    }
+    Ok(())
 }
 
 /// Builds the Debian package of a binary without compression, which would take longer than everything else.

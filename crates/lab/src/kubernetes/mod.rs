@@ -1,4 +1,4 @@
-//! A real Kubernetes API server on the host, with etcd, in a private directory.
+//! A real Kubernetes API server with etcd, in a private directory, on the host or inside of a guest.
 //!
 //! ```no_run
 //! # fn test() -> anyhow::Result<()> {
@@ -35,6 +35,12 @@ pub use build::{Programs, ensure, is_built};
 const READY: Duration = Duration::from_secs(120);
 /// The number of retries with other ports, if another process took a free port first.
 const TRIES: usize = 5;
+/// etcd on the host.
+pub(crate) const ETCD: &str = "/usr/bin/etcd";
+/// The place of the programs inside of a guest.
+const PROGRAMS: &str = "/job/bin";
+/// The file of the key with which a server signs tokens.
+const KEY: &str = "sa.key";
 /// The cluster's service subnets.
 pub const SERVICE_SUBNETS: [&str; 2] = ["10.96.0.0/16", "fd00:10:96::/112"];
 
@@ -73,13 +79,17 @@ impl ApiServer {
     /// Starts both in a folder, which is created if necessary, on free ports of the loopback device. The programs are built if
     /// they are missing.
     pub fn start(dir: &Path) -> Result<ApiServer> {
-        let programs = ensure()?;
+        let programs = Programs::here()?;
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let users: String = [ADMIN, ACCOUNT]
             .map(|it| format!("{},{},{},{}\n", it.token, it.name, it.name, it.groups))
             .concat();
         fs::write(dir.join("tokens.csv"), users).context("cannot write the API server's users")?;
-        said(Command::new("openssl").args(["genrsa", "-out"]).arg(dir.join("sa.key")).arg("2048"))?;
+        if Programs::inside().is_some() {
+            fs::copy(Path::new(PROGRAMS).join(KEY), dir.join(KEY)).context("cannot copy a key")?;
+        } else {
+            write_key(dir)?;
+        }
         for _ in 0..TRIES {
             let [client, peer, port] = free_ports()?;
             let etcd = Daemon::start_here("etcd", &dir.join("etcd.out"), etcd(dir, client, peer))?;
@@ -193,6 +203,28 @@ impl ApiServer {
     }
 }
 
+impl Programs {
+    /// The programs of this process: those of its guest, or those in the cache, compiled if they are missing.
+    fn here() -> Result<Programs> {
+        match Programs::inside() {
+            Some(programs) => Ok(programs),
+            None => ensure(),
+        }
+    }
+
+    /// The programs inside of a guest whose test requested them.
+    fn inside() -> Option<Programs> {
+        let programs = Path::new(PROGRAMS);
+        let server = programs.join("kube-apiserver");
+        server.is_file().then(|| Programs { server, kubectl: programs.join("kubectl") })
+    }
+}
+
+/// Writes the key with which a server signs tokens. Guests have no program for that.
+pub(crate) fn write_key(dir: &Path) -> Result<()> {
+    said(Command::new("openssl").args(["genrsa", "-out"]).arg(dir.join(KEY)).arg("2048")).map(drop)
+}
+
 /// Three ports that are free now.
 fn free_ports() -> Result<[u16; 3]> {
     // All at once, so that they differ.
@@ -223,8 +255,8 @@ fn server(programs: &Programs, dir: &Path, etcd: u16, port: u16) -> Recipe {
         .arg(format!("--secure-port={port}"))
         .arg(format!("--cert-dir={}", path("certificates")))
         .arg(format!("--token-auth-file={}", path("tokens.csv")))
-        .arg(format!("--service-account-key-file={}", path("sa.key")))
-        .arg(format!("--service-account-signing-key-file={}", path("sa.key")))
+        .arg(format!("--service-account-key-file={}", path(KEY)))
+        .arg(format!("--service-account-signing-key-file={}", path(KEY)))
         .arg(format!("--service-cluster-ip-range={}", SERVICE_SUBNETS.join(",")))
         .args([
             "--bind-address=127.0.0.1",

@@ -32,6 +32,8 @@ pub(super) const PACKAGES: &[&str] = &[
     "sed",
     "tzdata",
     "util-linux",
+    // what a VM's image has
+    "cloud-init",
     // the network under test
     "conntrack",
     "frr",

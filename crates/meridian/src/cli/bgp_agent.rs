@@ -38,7 +38,7 @@ pub(super) struct Args {
 impl Args {
     /// Reads the files, and puts the flags over them.
     pub(super) fn load(&self) -> Outcome<LoadedNode> {
-        let ini = self.files.read(USUAL)?;
+        let ini = self.files.read(&[USUAL])?;
         let loaded = Config::from_ini(&ini).map_err(|error| Failure::new(Exit::Usage, error))?;
         let mut bgp = loaded.config;
         bgp.dry_run |= self.dry_run.dry_run;
@@ -49,7 +49,7 @@ impl Args {
             bgp: Some(bgp),
             metadata: None,
         };
-        Ok(LoadedNode { config, warnings: loaded.warnings })
+        Ok(LoadedNode { config, warnings: loaded.warnings, ..LoadedNode::default() })
     }
 }
 

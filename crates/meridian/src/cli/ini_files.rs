@@ -23,14 +23,14 @@ impl IniFiles {
         !self.config_file.is_empty() || !self.config_dir.is_empty()
     }
 
-    /// Reads the named files. If none is named, it reads the file `usual` if that exists.
-    pub(super) fn read(&self, usual: &str) -> Outcome<Ini> {
+    /// Reads the named files. If none is named, it reads those of the files `usual` that exist.
+    pub(super) fn read(&self, usual: &[&str]) -> Outcome<Ini> {
         let mut files = self.config_file.clone();
         for dir in &self.config_dir {
             files.extend(in_directory(dir)?);
         }
-        if !self.are_named() && Path::new(usual).exists() {
-            files.push(usual.into());
+        if !self.are_named() {
+            files.extend(usual.iter().filter(|file| Path::new(file).exists()).map(PathBuf::from));
         }
         let mut ini = Ini::default();
         for file in files {

@@ -11,15 +11,16 @@ use crate::config::Config as Settings;
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 use crate::roles::{LoadedNode, NodeConfig, usual_socket};
 
-/// The file of Neutron's packages.
-const USUAL: &str = "/etc/neutron/neutron_ovn_metadata_agent.ini";
+/// The files of Neutron's packages; the second one overrides the first.
+const USUAL: &[&str] = &["/etc/neutron/neutron.conf", "/etc/neutron/neutron_ovn_metadata_agent.ini"];
 
 /// Give every VM of this chassis the metadata service at 169.254.169.254
 ///
 /// Takes the place of neutron-ovn-metadata-agent: reads its configuration, takes over its namespaces, and keeps one for each
 /// network that has VMs here. Requests are answered by `meridian metadata-proxy`, which runs beside it without privileges. Without
-/// --config-file and --config-dir, /etc/neutron/neutron_ovn_metadata_agent.ini is read if it is there. Needs CAP_NET_ADMIN and
-/// CAP_SYS_ADMIN. Ends on SIGINT and SIGTERM, and leaves everything in place.
+/// --config-file and --config-dir, /etc/neutron/neutron.conf and /etc/neutron/neutron_ovn_metadata_agent.ini are read if they are
+/// there. Idles if ovn_metadata_enabled is false. Needs CAP_NET_ADMIN and CAP_SYS_ADMIN. Ends on SIGINT and SIGTERM, and leaves
+/// everything in place.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct AgentArgs {
@@ -46,7 +47,7 @@ impl AgentArgs {
             bgp: None,
             metadata: Some(metadata),
         };
-        Ok(LoadedNode { config, warnings: loaded.warnings })
+        Ok(LoadedNode { config, ignored: loaded.ignored, ..LoadedNode::default() })
     }
 }
 

@@ -188,16 +188,24 @@ fn run(cli: Cli) -> Outcome {
     }
     let control = telemetry::start(&config.log, file.as_deref())?;
     let warnings = node.iter().flat_map(|node| &node.warnings);
-    let warnings = warnings.chain(proxy.iter().flat_map(|proxy| &proxy.warnings));
     for warning in loaded.warnings.iter().chain(warnings) {
         tracing::warn!("{warning}");
+    }
+    let ignored = node.iter().flat_map(|node| &node.ignored);
+    let ignored: Vec<&str> =
+        ignored.chain(proxy.iter().flat_map(|proxy| &proxy.ignored)).map(String::as_str).collect();
+    if !ignored.is_empty() {
+        tracing::info!("these options have no effect: {}", ignored.join(", "));
     }
     match command {
         Command::Server(args) => block_on(server::run(&args, &config, control)),
         Command::Import(args) => block_on(import::run(&args, &config)),
         Command::Node(args) => with_roles("node", node, control, args.dry_run.preview()),
         Command::BgpAgent(args) => with_roles("bgp-agent", node, control, args.dry_run.preview()),
-        Command::MetadataAgent(_) => with_roles("metadata-agent", node, control, None),
+        Command::MetadataAgent(_) => match node.as_ref().and_then(|node| node.config.metadata.as_ref()) {
+            Some(metadata) if !metadata.is_enabled => block_on_one_thread(crate::metadata_proxy::idle()),
+            _ => with_roles("metadata-agent", node, control, None),
+        },
         Command::MetadataProxy(_) => match proxy {
             Some(proxy) => block_on(crate::metadata_proxy::run(proxy.config)),
             None => Ok(()),

@@ -50,7 +50,6 @@ impl Args {
         }
         if config.metadata.is_enabled() {
             let loaded = config.metadata.load().map_err(|error| Failure::new(Exit::Usage, error))?;
-            warnings.extend(loaded.warnings);
             let mut metadata = loaded.config;
             metadata.dry_run = self.dry_run.dry_run;
             node.admin_socket = node.admin_socket.or_else(|| metadata.admin_socket.clone());
@@ -66,7 +65,7 @@ impl Args {
         let socket = config.admin.socket.value.clone().or(node.admin_socket.take());
         node.admin_socket = socket.or_else(|| usual_socket(admin::NODE_SOCKET));
         node.metrics_listen = config.metrics.listen.value.or(node.metrics_listen);
-        Ok(LoadedNode { config: node, warnings })
+        Ok(LoadedNode { config: node, warnings, ..LoadedNode::default() })
     }
 }
 

@@ -384,6 +384,16 @@ words! {
 }
 
 words! {
+    /// The program that gives EgressIPs their nodes.
+    EgressAssignerMode {
+        /// Another one, such as ovn-kubernetes
+        Other = "other",
+        /// The manager
+        Manager = "manager",
+    }
+}
+
+words! {
     /// Where a node's peer subnets come from.
     PeerSourceMode {
         /// From its id

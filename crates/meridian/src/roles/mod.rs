@@ -43,11 +43,12 @@ pub(crate) struct NodeConfig {
     pub(crate) admin_socket: Option<PathBuf>,
 }
 
-/// The configuration of a process, and what is worth a warning.
+/// The configuration of a process, what is worth a warning, and the options that have no effect.
 #[derive(Debug, Default)]
 pub(crate) struct LoadedNode {
     pub(crate) config: NodeConfig,
     pub(crate) warnings: Vec<String>,
+    pub(crate) ignored: Vec<String>,
 }
 
 /// A running role.

@@ -10,6 +10,7 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::openflow::{self, Garbled, HEADER, Header, kind};
+use super::packets::{self, OutPort};
 use super::state::{BridgeFlows, NormalFlow, Op};
 
 /// How long an answer may take. ovs-vswitchd answers between other work, some of which takes seconds.
@@ -153,6 +154,26 @@ impl Connection {
                             *result = Err(FlowError::Refused(openflow::refusal(&body)));
                         }
                     }
+                    _ => {}
+                }
+            }
+        })
+        .await
+    }
+
+    /// Sends frames out of a port.
+    pub(super) async fn send_out(&mut self, port: OutPort, frames: &[Vec<u8>]) -> Result<(), FlowError> {
+        let bytes = packets::messages(port, frames, || self.next())?;
+        patiently(async {
+            self.send(&bytes).await?;
+            let barrier = self.next();
+            self.send(&openflow::message(kind::BARRIER_REQUEST, barrier, &[])).await?;
+            let mut refused = None;
+            loop {
+                let (header, body) = self.receive().await?;
+                match header.kind {
+                    kind::BARRIER_REPLY if header.xid == barrier => return refused.map_or(Ok(()), Err),
+                    kind::ERROR => refused = Some(FlowError::Refused(openflow::refusal(&body))),
                     _ => {}
                 }
             }

@@ -26,6 +26,8 @@ pub mod kind {
     pub const ECHO_REQUEST: u8 = 2;
     /// Yes.
     pub const ECHO_REPLY: u8 = 3;
+    /// Send a packet out of a port.
+    pub const PACKET_OUT: u8 = 13;
     /// Add or delete a flow.
     pub const FLOW_MOD: u8 = 14;
     /// A question with a long answer.
@@ -205,6 +207,27 @@ const FLOWS: u8 = 1;
 const AGGREGATE: u8 = 2;
 /// All tables.
 const ALL_TABLES: u8 = 0xff;
+
+/// The packet is in the message, not in a buffer of the switch.
+const NO_BUFFER: u32 = u32::MAX;
+/// The packet has come in through no port.
+const CONTROLLER: u32 = 0xffff_fffd;
+
+/// Sends a frame out of a port. `None` if the frame is too long for a message.
+pub fn packet_out(port: u32, frame: &[u8], xid: u32) -> Option<Vec<u8>> {
+    let mut body = Vec::with_capacity(32 + frame.len());
+    body.extend(NO_BUFFER.to_be_bytes());
+    body.extend(CONTROLLER.to_be_bytes());
+    // One action of 16 bytes.
+    body.extend(16u16.to_be_bytes());
+    body.extend([0; 6]);
+    body.extend(OUTPUT.to_be_bytes());
+    body.extend(16u16.to_be_bytes());
+    body.extend(port.to_be_bytes());
+    body.extend([0; 8]);
+    body.extend(frame);
+    u16::try_from(HEADER + body.len()).ok().map(|_| message(kind::PACKET_OUT, xid, &body))
+}
 
 /// Asks for the flows with our cookie, in all tables.
 pub fn ask(xid: u32) -> Vec<u8> {

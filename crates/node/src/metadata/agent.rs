@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use metadata_proxy::counts::Counts;
 use ovn::sb::{Chassis, SbGlobal};
 use ovn::text::neutron::key;
 use ovsdb::replica::Seq;
@@ -47,6 +48,7 @@ const IPV6: &str = "/proc/sys/net/ipv6";
 pub struct Agent {
     handle: Handle,
     shared: Arc<Shared>,
+    sockets: Sockets,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -84,13 +86,17 @@ impl Agent {
             identities: Mutex::default(),
             config,
         });
-        let sockets = Sockets::default();
+        let directories = shared.config.haproxy_directories();
+        let sockets = Sockets::new(directories.clone());
         let haproxies =
             shared.config.haproxy().map(|settings| HaproxyFrontEnd::new(settings, sockets.clone()));
         let front: Arc<dyn FrontEnd> = match &haproxies {
             Some(haproxies) => Arc::new(haproxies.clone()),
             None => Arc::new(sockets.clone()),
         };
+        if !shared.config.dry_run {
+            directories.sweep();
+        }
         let probes = Probes::default();
         let target = MetadataTarget {
             namespaces: Namespaces::default(),
@@ -135,10 +141,10 @@ impl Agent {
         ];
         // A proxy serves its newest agent, which a dry run must not be.
         if !shared.config.dry_run {
-            tasks.push(task::spawn("proxy", sockets.follow(feed)));
+            tasks.push(task::spawn("proxy", sockets.clone().follow(feed)));
             tasks.extend(haproxies.map(|haproxies| task::spawn("haproxies", haproxies.watch())));
         }
-        Self { handle, shared, tasks }
+        Self { handle, shared, sockets, tasks }
     }
 
     /// The loop's handle.
@@ -149,6 +155,11 @@ impl Agent {
     /// The last decision.
     pub fn decision(&self) -> Arc<Decision> {
         self.shared.decision.borrow().clone().unwrap_or_default()
+    }
+
+    /// The last counts of the proxy, if it has sent any.
+    pub fn proxy_counts(&self) -> Option<Counts> {
+        self.sockets.counts()
     }
 
     /// Whose data a request from an address would get, in sentences.

@@ -2,8 +2,8 @@
 //! own.
 //!
 //! The same list reads oslo INI files ([`Config::from_ini`]) and the `[metadata]` table of the node's TOML
-//! ([`Config::from_pairs`]). Options that ask for something else than Meridian does are refused by name. Options that do not
-//! matter here are accepted in silence, and unknown ones give a warning, because files live longer than programs.
+//! ([`Config::from_pairs`]). Options that ask for something else than Meridian does are refused by name. Neutron's options that do
+//! not matter here, and those of other programs, are accepted and listed: one file serves many programs, and lives longer than they.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::net::SocketAddr;
@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use listener::Limits;
+use metadata_proxy::SourceCheck;
 use metadata_proxy::nova::{NovaAddress, NovaTimeouts};
 use metadata_proxy::rate::{RateLimit, RateLimits};
 use metadata_proxy::request::SharedSecret;
@@ -18,6 +19,7 @@ use metadata_proxy::tls::NovaTls;
 use ovsdb::session::Remotes;
 
 use super::haproxy::HaproxySettings;
+use super::haproxy::files::HaproxyDirectories;
 use crate::connections::ConnectionSettings;
 use crate::ini::{self, Ini};
 
@@ -76,6 +78,10 @@ pub struct Config {
     pub rate_limit_enabled: bool,
     /// The limits.
     pub rate: RateLimits,
+    /// The treatment of requests from another Ethernet address than the instance's.
+    pub verify_source_mac: SourceCheck,
+    /// Whether there is metadata in this cloud. Without it the programs idle.
+    pub is_enabled: bool,
     /// The socket for `meridian status`, `plan` and `explain`.
     pub admin_socket: Option<PathBuf>,
     /// The address of metrics.
@@ -117,7 +123,9 @@ impl Default for Config {
             external_pids: None,
             metadata_proxy_socket: None,
             rate_limit_enabled: false,
-            rate: RateLimits { base: rate, burst: rate },
+            rate: RateLimits { base: rate, burst: rate, ipv4: true, ipv6: true },
+            verify_source_mac: SourceCheck::Warn,
+            is_enabled: true,
             admin_socket: None,
             metrics_listen: None,
             dry_run: false,
@@ -165,6 +173,15 @@ options! {
     ("metadata_rate_limiting", "base_query_rate_limit", "10", "Requests in the base window", |c, v| set(&mut c.rate.base.requests, number(v, 1, u32::MAX.into()))),
     ("metadata_rate_limiting", "burst_window_duration", "10", "Seconds of the burst window", |c, v| set(&mut c.rate.burst.window, seconds(v))),
     ("metadata_rate_limiting", "burst_query_rate_limit", "10", "Requests in the burst window", |c, v| set(&mut c.rate.burst.requests, number(v, 1, u32::MAX.into()))),
+    ("metadata_rate_limiting", "ip_versions", "4,6", "Families whose requests are limited: 4, 6 or both", |c, v| {
+        let versions = v.split(',').map(str::trim).map(|version| match version {
+            "4" | "6" => Ok(version),
+            _ => Err(format!("{v:?} is not 4, 6 or 4,6")),
+        });
+        let versions: Vec<&str> = versions.collect::<Result<_, _>>()?;
+        (c.rate.ipv4, c.rate.ipv6) = (versions.contains(&"4"), versions.contains(&"6"));
+        Ok(())
+    }),
     ("metadata_haproxy", "timeout_connect", "5", "Seconds to wait for a connection to Nova", |c, v| set(&mut c.timeouts.connect, seconds(v))),
     ("metadata_haproxy", "timeout_server", "32", "Seconds to wait for Nova's answer", |c, v| set(&mut c.timeouts.answer, seconds(v))),
     ("metadata_haproxy", "timeout_client", "32", "Seconds to wait for a VM to read its answer", |c, v| set(&mut c.limits.answer, seconds(v))),
@@ -183,6 +200,12 @@ options! {
     ("meridian_metadata", "control_socket", "/run/meridian-metadata/control.sock", "Socket between agent and proxy", |c, v| { c.control_socket = v.into(); Ok(()) }),
     ("meridian_metadata", "teardown_hold", "60", "Seconds for which a network without VMs keeps its namespace", |c, v| set(&mut c.teardown_hold, number(v, 0, 86_400).map(Duration::from_secs))),
     ("meridian_metadata", "index_max_stale", "60", "Seconds for which requests are answered without news of the Southbound database", |c, v| set(&mut c.index_max_stale, seconds(v))),
+    ("meridian_metadata", "verify_source_mac", "warn", "Requests from another Ethernet address than that of the instance's port: off, warn or enforce", |c, v| set(&mut c.verify_source_mac, match v {
+        "off" => Ok(SourceCheck::Off),
+        "warn" => Ok(SourceCheck::Warn),
+        "enforce" => Ok(SourceCheck::Enforce),
+        _ => Err(format!("{v:?} is not off, warn or enforce")),
+    })),
     ("meridian_metadata", "max_conn_per_source", "64", "Connections of one source address", |c, v| set(&mut c.limits.per_client, number(v, 1, 65_536))),
     ("meridian_metadata", "max_conn_per_network", "1024", "Connections of one network", |c, v| set(&mut c.limits.connections, number(v, 2, 65_536))),
     ("meridian_metadata", "max_conn_per_host", "8192", "Connections of all networks together", |c, v| set(&mut c.host_connections, number(v, 2, 65_536))),
@@ -198,36 +221,9 @@ options! {
     ("meridian_metadata", "metrics_listen", "", "Address of /metrics and /health", |c, v| set(&mut c.metrics_listen, v.parse().map(Some).map_err(|_| format!("{v:?} is not ADDRESS:PORT")))),
 }
 
-/// Options of Neutron's file that only haproxy, workers or its logging use.
-const IGNORED: &[(&str, &str)] = &[
-    ("DEFAULT", "host"),
-    ("DEFAULT", "metadata_proxy_user"),
-    ("DEFAULT", "metadata_proxy_group"),
-    ("DEFAULT", "metadata_proxy_socket_mode"),
-    ("DEFAULT", "metadata_workers"),
-    ("DEFAULT", "metadata_backlog"),
-    ("DEFAULT", "log_file"),
-    ("DEFAULT", "log_dir"),
-    ("DEFAULT", "use_syslog"),
-    ("DEFAULT", "syslog_log_facility"),
-    ("DEFAULT", "use_journal"),
-    ("DEFAULT", "use_json"),
-    ("DEFAULT", "use_stderr"),
-    ("DEFAULT", "log_config_append"),
-    ("DEFAULT", "default_log_levels"),
-    ("metadata_rate_limiting", "ip_versions"),
-    ("ovs", "ovsdb_connection_timeout"),
-    ("ovn", "ovsdb_connection_timeout"),
-    ("ovn", "ovsdb_retry_max_interval"),
-    ("ovn", "ovsdb_probe_interval"),
-    ("ovn", "ovsdb_log_level"),
-    ("ovn", "ovn_nb_connection"),
-    ("ovn", "isolated_metadata"),
-];
-
-/// Groups of which nothing matters here.
-const IGNORED_GROUPS: &[&str] =
-    &["AGENT", "agent", "oslo_concurrency", "privsep", "cache", "database", "oslo_messaging_rabbit"];
+/// Options of Meridian that it does not have yet, with the one value that it acts by.
+const FIXED: &[(&str, &str)] =
+    &[("ready_key_table", "Chassis"), ("sb_monitor", "local"), ("metadata_watch_nb", "false")];
 
 /// A name and a value, and where they stand.
 #[derive(Clone, Debug)]
@@ -242,13 +238,13 @@ pub struct Pair {
     pub place: String,
 }
 
-/// The configuration and what is worth a warning.
+/// The configuration, and the options that have no part in it.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// Options that nobody knows.
-    pub warnings: Vec<String>,
+    /// Options of other programs, or that mean nothing here. A `neutron.conf` has many.
+    pub ignored: Vec<String>,
 }
 
 /// All that is wrong with a configuration.
@@ -288,12 +284,19 @@ impl Config {
         self.metadata_proxy_socket.clone().unwrap_or_else(beside)
     }
 
-    /// The settings of haproxy, if that is what listens.
-    pub(super) fn haproxy(&self) -> Option<HaproxySettings> {
+    /// The directories of haproxy's files.
+    pub(super) fn haproxy_directories(&self) -> HaproxyDirectories {
         let pids = || self.state_path.join("external/pids");
-        (self.proxy_backend == ProxyBackend::Haproxy).then(|| HaproxySettings {
+        HaproxyDirectories {
             configs: self.state_path.join("ovn-metadata-proxy"),
             pids: self.external_pids.clone().unwrap_or_else(pids),
+        }
+    }
+
+    /// The settings of haproxy, if that is what listens.
+    pub(super) fn haproxy(&self) -> Option<HaproxySettings> {
+        (self.proxy_backend == ProxyBackend::Haproxy).then(|| HaproxySettings {
+            directories: self.haproxy_directories(),
             requests: self.requests_socket(),
             limits: self.limits,
         })
@@ -330,9 +333,15 @@ impl Loaded {
             return if value.is_empty() { Ok(()) } else { (opt.set)(&mut self.config, value) };
         }
         if is("ovn", "ovn_metadata_enabled") {
-            return match boolean(value)? {
-                true => Ok(()),
-                false => Err("metadata is switched off; do not start the agent".into()),
+            return set(&mut self.config.is_enabled, boolean(value));
+        }
+        if group == "meridian_metadata" {
+            return match FIXED.iter().find(|(option, _)| *option == name) {
+                Some((_, only)) if value.as_str() == *only => Ok(()),
+                Some((_, only)) => {
+                    Err(format!("{value:?} is not supported; remove the option, or set it to {only}"))
+                }
+                None => Err("Meridian has no such option in [meridian_metadata]; remove it".into()),
             };
         }
         if is(ini::DEFAULT, "nova_metadata_insecure") {
@@ -343,9 +352,7 @@ impl Loaded {
                 }
             };
         }
-        if !IGNORED.iter().any(|(g, n)| is(g, n)) && !IGNORED_GROUPS.contains(&group.as_str()) {
-            self.warnings.push(format!("{}: unknown option {name} in [{group}]", pair.place));
-        }
+        self.ignored.push(format!("[{group}] {name}"));
         Ok(())
     }
 }

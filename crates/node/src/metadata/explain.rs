@@ -29,7 +29,8 @@ pub(super) fn explain(decision: &Decision, ready: &BTreeSet<Uuid>, ip: IpAddr) -
             Lookup::Ambiguous => text.push(format!(
                 "On network {network} several instances have it, so a request gets 404; give each its own address."
             )),
-            Lookup::Unknown => {}
+            // An explanation has no Ethernet address to compare.
+            Lookup::ForeignMac(_) | Lookup::Unknown => {}
         }
     }
     if text.len() == 1 {
@@ -54,6 +55,7 @@ mod tests {
             instance: instance.into(),
             project: "p".into(),
             addresses: [ip.parse().unwrap()].into(),
+            macs: BTreeSet::new(),
         };
         let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let decision = Decision {

@@ -4,12 +4,13 @@
 //! With `haproxy`, a haproxy in each namespace listens, and forwards to the proxy
 //! ([`HaproxyFrontEnd`](super::haproxy::HaproxyFrontEnd)). Whose data a request gets, and the request to Nova, are the proxy's in both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
 use std::io;
 
 use metadata_proxy::control::ListenerId;
+use ovsdb::Uuid;
 
 use super::state::{ProxyState, SocketState};
 
@@ -27,9 +28,12 @@ pub(super) trait FrontEnd: fmt::Debug + Send + Sync {
     /// The listening sockets, and the proxy behind them.
     fn observe(&self) -> SeenFrontEnd;
 
-    /// Listens in a namespace. Blocks while a process starts.
-    fn listen(&self, namespace: &File, socket: ListenerId) -> io::Result<()>;
+    /// Opens sockets of one network in its namespace. Blocks while a process starts.
+    fn listen(&self, namespace: &File, sockets: &BTreeSet<ListenerId>) -> io::Result<()>;
 
     /// Closes a socket and its connections. It is [`SocketState::Closing`] until that is done.
     fn close(&self, socket: ListenerId);
+
+    /// Removes the files of a network whose namespace is gone.
+    fn forget(&self, network: Uuid);
 }

@@ -122,10 +122,10 @@ fn build(network: Uuid, want: &ServedNetwork, have: &Observed, taken: &mut BTree
         return out;
     };
     let ipv6 = want.namespace.addresses.iter().any(|address| address.addr() == IPV6);
-    let families = std::iter::once(Family::Ipv4).chain(ipv6.then_some(Family::Ipv6));
+    let families = [Family::Neighbours, Family::Ipv4].into_iter().chain(ipv6.then_some(Family::Ipv6));
     let inner = namespace.devices.get(&pair.inner).map_or(0, |inner| inner.index);
     let socket = |family| {
-        let device = if family == Family::Ipv6 { inner } else { 0 };
+        let device = if family == Family::Ipv4 { 0 } else { inner };
         ListenerId { network, family, namespace: namespace.inode, device }
     };
     let wanted: BTreeSet<ListenerId> = families.map(socket).collect();
@@ -136,12 +136,11 @@ fn build(network: Uuid, want: &ServedNetwork, have: &Observed, taken: &mut BTree
         out.ready = true;
         return out;
     }
-    let mut served = true;
-    for socket in &wanted {
-        match have.sockets.get(socket) {
-            None => out.ops.push(Op::Listen { socket: *socket }),
-            Some(state) => served &= *state == SocketState::Served,
-        }
+    let missing: BTreeSet<ListenerId> =
+        wanted.iter().filter(|socket| !have.sockets.contains_key(socket)).copied().collect();
+    let served = wanted.iter().all(|socket| have.sockets.get(socket) == Some(&SocketState::Served));
+    if !missing.is_empty() {
+        out.ops.push(Op::Listen { network, sockets: missing });
     }
     out.ops.extend(
         closing(network, have).filter(|socket| !wanted.contains(socket)).map(|socket| Op::Close { socket }),

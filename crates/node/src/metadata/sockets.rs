@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use metadata_proxy::control::{Channel, Family, ListenerId, Message};
+use metadata_proxy::counts::Counts;
 use ovsdb::Uuid;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tokio::sync::{Notify, watch};
@@ -22,12 +23,15 @@ use tracing::{debug, info, warn};
 
 use super::desired::{IPV4, IPV6, Identities};
 use super::front::{FrontEnd, SeenFrontEnd};
+use super::haproxy::files::HaproxyDirectories;
 use super::haproxy::process;
 use super::state::{ProxyState, SocketState};
 use crate::netns::inside::inside;
 
 /// The port of the metadata service.
 const PORT: u16 = 80;
+/// `AF_NETLINK`.
+const NETLINK: i32 = 16;
 /// The queue of connections that nobody has accepted yet.
 const BACKLOG: i32 = 1024;
 /// Interval between two attempts to connect to the proxy.
@@ -75,6 +79,8 @@ struct Table {
     closing: BTreeSet<ListenerId>,
     /// Those of which the proxy has to be told.
     close: BTreeSet<ListenerId>,
+    /// The last counts of the proxy.
+    counts: Option<Counts>,
 }
 
 impl Default for Table {
@@ -86,6 +92,7 @@ impl Default for Table {
             served: BTreeSet::new(),
             closing: BTreeSet::new(),
             close: BTreeSet::new(),
+            counts: None,
         }
     }
 }
@@ -96,12 +103,19 @@ pub(super) struct Sockets(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// The files of haproxies, of which this front end takes the place.
+    haproxies: HaproxyDirectories,
     table: Mutex<Table>,
     work: Notify,
     changed: watch::Sender<u64>,
 }
 
 impl Sockets {
+    /// Sockets in the place of the haproxies that have their files in these directories.
+    pub(super) fn new(haproxies: HaproxyDirectories) -> Self {
+        Sockets(Arc::new(Inner { haproxies, ..Inner::default() }))
+    }
+
     fn table(&self) -> MutexGuard<'_, Table> {
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,22 +145,29 @@ impl Sockets {
         self.table().peer
     }
 
+    /// The last counts of the proxy, if there are any.
+    pub(super) fn counts(&self) -> Option<Counts> {
+        self.table().counts.clone()
+    }
+
     /// Whether the proxy has a socket.
     pub(super) fn serves(&self, id: ListenerId) -> bool {
         self.table().served.contains(&id)
     }
 
-    /// Closes all sockets of a network; whether there were any.
-    pub(super) fn close_all(&self, network: Uuid) -> bool {
+    /// Closes all listening sockets of a network; whether there were any.
+    pub(super) fn close_listeners(&self, network: Uuid) -> bool {
         let table = self.table();
-        let held = table.held.keys().chain(&table.closing).filter(|id| id.network == network);
+        let held = table.held.keys().chain(&table.closing);
+        let held = held.filter(|id| id.network == network && id.family != Family::Neighbours);
         let ids: BTreeSet<ListenerId> = held.copied().collect();
         drop(table);
         ids.iter().for_each(|id| self.shut(*id));
         !ids.is_empty()
     }
 
-    fn sockets(&self) -> BTreeMap<ListenerId, SocketState> {
+    /// The states of all sockets.
+    pub(super) fn sockets(&self) -> BTreeMap<ListenerId, SocketState> {
         let table = self.table();
         let state = |id: &ListenerId| match table.served.contains(id) {
             true => SocketState::Served,
@@ -247,6 +268,7 @@ impl Sockets {
                         self.table().closing.remove(&id);
                         self.change();
                     }
+                    Some((Message::Counts(counts), _)) => self.table().counts = Some(counts),
                     Some(_) => {}
                     None => return Ok(()),
                 },
@@ -334,28 +356,40 @@ impl FrontEnd for Sockets {
         SeenFrontEnd { sockets: self.sockets(), proxy: self.proxy() }
     }
 
-    fn listen(&self, namespace: &File, socket: ListenerId) -> io::Result<()> {
-        let opened = match open(namespace, socket, Sharing::Alone) {
-            // A haproxy of neutron-ovn-metadata-agent, or of our other front end. Both listen for a moment, so that no client is
-            // refused, and then the haproxy finishes its requests and ends.
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                let haproxies = process::haproxies(namespace.metadata()?.ino());
-                if haproxies.is_empty() {
-                    return Err(error);
+    fn listen(&self, namespace: &File, sockets: &BTreeSet<ListenerId>) -> io::Result<()> {
+        let mut former = BTreeMap::new();
+        for socket in sockets {
+            let opened = match open(namespace, *socket, Sharing::Alone) {
+                // A haproxy of neutron-ovn-metadata-agent, or of our other front end. Both listen for a moment, so that no client
+                // is refused, and then the haproxy finishes its requests and ends.
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    let haproxies = process::haproxies(namespace.metadata()?.ino());
+                    if haproxies.is_empty() {
+                        return Err(error);
+                    }
+                    let opened = open(namespace, *socket, Sharing::WithHaproxy)?;
+                    former.insert(socket.network, haproxies);
+                    opened
                 }
-                let opened = open(namespace, socket, Sharing::WithHaproxy)?;
-                info!(network = %socket.network, ?haproxies, "taking over from haproxy");
-                process::retire(&haproxies);
-                opened
-            }
-            opened => opened?,
-        };
-        self.add(socket, opened);
+                opened => opened?,
+            };
+            self.add(*socket, opened);
+        }
+        // Not before all families have their sockets.
+        for (network, haproxies) in former {
+            info!(%network, ?haproxies, "taking over from haproxy");
+            process::retire(&haproxies);
+            self.forget(network);
+        }
         Ok(())
     }
 
     fn close(&self, socket: ListenerId) {
         self.shut(socket);
+    }
+
+    fn forget(&self, network: Uuid) {
+        self.0.haproxies.files(network).remove();
     }
 }
 
@@ -381,13 +415,18 @@ enum Sharing {
     WithHaproxy,
 }
 
-/// Opens a listening socket in a namespace.
+/// Opens a socket in a namespace.
 fn open(namespace: &File, id: ListenerId, sharing: Sharing) -> io::Result<OwnedFd> {
     inside(namespace, || {
+        if id.family == Family::Neighbours {
+            let socket = Socket::new(Domain::from(NETLINK), Type::RAW, None)?;
+            socket.set_nonblocking(true)?;
+            return Ok(OwnedFd::from(socket));
+        }
         let (domain, address) = match id.family {
             Family::Ipv4 => (Domain::IPV4, SocketAddr::from((IPV4, PORT))),
             Family::Ipv6 => (Domain::IPV6, SocketAddrV6::new(IPV6, PORT, 0, id.device).into()),
-            Family::Forwarded => return Err(io::ErrorKind::Unsupported.into()),
+            Family::Neighbours | Family::Forwarded => return Err(io::ErrorKind::Unsupported.into()),
         };
         let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
@@ -414,7 +453,8 @@ mod tests {
 
     fn of(instance: &str) -> Knowledge {
         let addresses = ["10.0.1.5".parse().unwrap()].into();
-        let port = PortIdentity { instance: instance.into(), project: "p".into(), addresses };
+        let port =
+            PortIdentity { instance: instance.into(), project: "p".into(), addresses, macs: BTreeSet::new() };
         Knowledge::Current(Arc::new([(NETWORK, vec![port])].into()))
     }
 

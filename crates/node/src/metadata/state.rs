@@ -149,10 +149,12 @@ pub enum Op {
         /// The port.
         seen: SeenPlug,
     },
-    /// Listen in a namespace.
+    /// Open the sockets that a namespace lacks, all at once: with haproxy, each time is another process.
     Listen {
-        /// The socket.
-        socket: ListenerId,
+        /// The network.
+        network: Uuid,
+        /// The sockets.
+        sockets: BTreeSet<ListenerId>,
     },
     /// Close a socket and its connections.
     Close {
@@ -192,7 +194,11 @@ impl fmt::Display for Op {
                 write!(f, "add {dev} to {} in Open vSwitch as logical port {}", port.bridge, port.iface_id)
             }
             Op::Unplug { dev, .. } => write!(f, "remove {dev} from Open vSwitch"),
-            Op::Listen { socket } => write!(f, "listen by {:?} in the namespace", socket.family),
+            Op::Listen { sockets, .. } => {
+                let families: Vec<String> =
+                    sockets.iter().map(|socket| format!("{:?}", socket.family)).collect();
+                write!(f, "open the sockets {} in the namespace", families.join(", "))
+            }
             Op::Close { socket } => write!(f, "close the {:?} socket in the namespace", socket.family),
             Op::Probe { .. } => f.write_str("wait for OVN's answer to a probe"),
         }

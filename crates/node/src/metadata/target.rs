@@ -143,6 +143,7 @@ impl MetadataTarget {
             Op::Netns { network, op } => {
                 self.seen = None;
                 let (namespaces, network, op) = (self.namespaces.clone(), *network, op.clone());
+                let front = Arc::clone(&self.front);
                 let tried = op.to_string();
                 let inode = self.inodes.get(&network).copied();
                 let result = spawn_blocking(move || {
@@ -150,7 +151,11 @@ impl MetadataTarget {
                     if let (netns::Op::DeleteNamespace, Some(inode)) = (&op, inode) {
                         process::end(inode);
                     }
-                    namespaces.apply(network, &op)
+                    let result = namespaces.apply(network, &op);
+                    if op == netns::Op::DeleteNamespace {
+                        front.forget(network);
+                    }
+                    result
                 });
                 let result = result.await;
                 let result =
@@ -165,10 +170,11 @@ impl MetadataTarget {
             Op::Unplug { dev, seen } => {
                 plugged::unplug(&self.vswitch, dev, seen).await.map_err(|error| ported(op, error))
             }
-            Op::Listen { socket } => {
-                let (namespaces, front, id) = (self.namespaces.clone(), Arc::clone(&self.front), *socket);
-                let opened = spawn_blocking(move || match namespaces.open(id.network)? {
-                    Some(namespace) => front.listen(&namespace, id),
+            Op::Listen { network, sockets } => {
+                let (namespaces, front) = (self.namespaces.clone(), Arc::clone(&self.front));
+                let (network, sockets) = (*network, sockets.clone());
+                let opened = spawn_blocking(move || match namespaces.open(network)? {
+                    Some(namespace) => front.listen(&namespace, &sockets),
                     None => Err(io::ErrorKind::NotFound.into()),
                 });
                 let opened = opened.await.unwrap_or_else(|error| Err(io::Error::other(error)));

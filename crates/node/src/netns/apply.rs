@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use ovsdb::Uuid;
 use reconcile::Class;
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL};
@@ -14,14 +14,18 @@ use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressHe
 use rtnetlink::packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
+use rtnetlink::packet_route::route::{
+    RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::ethtool::Ethtool;
 use super::observe::{Namespaces, links, set_switches};
-use super::state::{Op, VethPair};
+use super::state::{Op, SERVICE, VethPair};
 use super::{inside, names};
 use crate::netlink::{Refused, Request, Requests};
 
+const ESRCH: i32 = 3;
 const EEXIST: i32 = 17;
 const ENODEV: i32 = 19;
 const EADDRNOTAVAIL: i32 = 99;
@@ -119,6 +123,14 @@ impl Namespaces {
             Op::DeleteAddress { inner, address } => self.in_namespace(network, |requests| {
                 let message = RouteNetlinkMessage::DelAddress(address_at(index(requests, inner)?, *address));
                 change(requests, Request { message, flags: 0 }, &[EADDRNOTAVAIL, ENODEV])
+            }),
+            Op::AddRoute { inner, subnet } => self.in_namespace(network, |requests| {
+                let message = RouteNetlinkMessage::NewRoute(on_link(index(requests, inner)?, *subnet));
+                change(requests, Request { message, flags: NLM_F_CREATE | NLM_F_EXCL }, &[EEXIST])
+            }),
+            Op::DeleteRoute { inner, subnet } => self.in_namespace(network, |requests| {
+                let message = RouteNetlinkMessage::DelRoute(on_link(index(requests, inner)?, *subnet));
+                change(requests, Request { message, flags: 0 }, &[ESRCH, ENODEV])
             }),
             Op::DeleteDevice { host } => delete(&mut Requests::open()?, host),
             Op::DeleteInner { inner } => self.in_namespace(network, |requests| delete(requests, inner)),
@@ -221,6 +233,21 @@ fn address_at(index: u32, address: IpNet) -> AddressMessage {
     }
     message.attributes.push(AddressAttribute::Local(ip));
     message.attributes.push(AddressAttribute::Address(ip));
+    message
+}
+
+/// A route of ours: to a subnet on the link of a device, from the service's address.
+fn on_link(index: u32, subnet: Ipv4Net) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet;
+    message.header.destination_prefix_length = subnet.prefix_len();
+    message.header.table = RouteHeader::RT_TABLE_MAIN;
+    message.header.protocol = RouteProtocol::Static;
+    message.header.scope = RouteScope::Link;
+    message.header.kind = RouteType::Unicast;
+    message.attributes.push(RouteAttribute::Destination(subnet.network().into()));
+    message.attributes.push(RouteAttribute::PrefSource(SERVICE.into()));
+    message.attributes.push(RouteAttribute::Oif(index));
     message
 }
 

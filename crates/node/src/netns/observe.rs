@@ -1,18 +1,19 @@
 //! Reads namespaces, and the devices inside and outside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use ovn::MacAddr;
 use ovsdb::Uuid;
 use rtnetlink::packet_core::ParseableParametrized;
-use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage};
 use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteProtocol};
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use smol_str::SmolStr;
 use tracing::debug;
 
@@ -97,6 +98,7 @@ fn read(file: &File) -> io::Result<SeenNamespace> {
         let mut ethtool = None;
         let mut namespace = SeenNamespace { inode, wrong: wrong_switches(), ..SeenNamespace::default() };
         let mut addresses = addresses(&mut requests)?;
+        let mut on_link = on_link(&mut requests)?;
         for link in links(&mut requests)? {
             if link.name == "lo" {
                 namespace.loopback = link.up;
@@ -113,6 +115,7 @@ fn read(file: &File) -> io::Result<SeenNamespace> {
                 mtu: link.mtu,
                 up: link.up,
                 addresses: addresses.remove(&link.index).unwrap_or_default().into_iter().collect(),
+                on_link: on_link.remove(&link.index).unwrap_or_default(),
                 offloads_checksums: offloads.transpose()?.unwrap_or(false),
             };
             namespace.devices.insert(link.name, device);
@@ -224,6 +227,34 @@ fn addresses(requests: &mut Requests) -> io::Result<BTreeMap<u32, Vec<IpNet>>> {
         }
     }
     Ok(addresses)
+}
+
+/// The subnets that a static route has on the link of each device.
+fn on_link(requests: &mut Requests) -> io::Result<BTreeMap<u32, BTreeSet<Ipv4Net>>> {
+    let mut request = RouteMessage::default();
+    request.header.address_family = AddressFamily::Inet;
+    let messages = dump(requests, RouteNetlinkMessage::GetRoute(request))?;
+    let mut subnets = BTreeMap::<u32, BTreeSet<Ipv4Net>>::new();
+    for message in messages {
+        let RouteNetlinkMessage::NewRoute(message) = message else { continue };
+        if message.header.protocol != RouteProtocol::Static {
+            continue;
+        }
+        let (mut device, mut subnet) = (None, None);
+        for attribute in &message.attributes {
+            match attribute {
+                RouteAttribute::Oif(index) => device = Some(*index),
+                RouteAttribute::Destination(RouteAddress::Inet(ip)) => {
+                    subnet = Ipv4Net::new(*ip, message.header.destination_prefix_length).ok();
+                }
+                _ => {}
+            }
+        }
+        if let (Some(device), Some(subnet)) = (device, subnet) {
+            subnets.entry(device).or_default().insert(subnet);
+        }
+    }
+    Ok(subnets)
 }
 
 fn dump(requests: &mut Requests, request: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {

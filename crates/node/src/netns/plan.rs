@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use ipnet::Ipv4Net;
 use ovsdb::Uuid;
 
 use super::names;
@@ -37,6 +38,7 @@ pub fn build(network: Uuid, want: &Namespace, have: &Observed, taken: &BTreeSet<
         ops.push(Op::FillChecksums { inner: pair.inner.clone() });
         let add = |address: &ipnet::IpNet| Op::AddAddress { inner: pair.inner.clone(), address: *address };
         ops.extend(want.addresses.iter().map(add));
+        ops.extend(want.on_link.iter().map(|subnet| add_route(&pair, *subnet)));
         return NetworkPlan { pair: Some(pair), ops };
     };
     if host.marked != Some(network) {
@@ -59,7 +61,16 @@ pub fn build(network: Uuid, want: &Namespace, have: &Observed, taken: &BTreeSet<
     ops.extend(missing.map(|address| Op::AddAddress { inner: pair.inner.clone(), address: *address }));
     let surplus = inner.addresses.difference(&want.addresses);
     ops.extend(surplus.map(|address| Op::DeleteAddress { inner: pair.inner.clone(), address: *address }));
+    // Routes come after the address that is their source.
+    let missing = want.on_link.difference(&inner.on_link);
+    ops.extend(missing.map(|subnet| add_route(&pair, *subnet)));
+    let surplus = inner.on_link.difference(&want.on_link);
+    ops.extend(surplus.map(|subnet| Op::DeleteRoute { inner: pair.inner.clone(), subnet: *subnet }));
     NetworkPlan { pair: Some(pair), ops }
+}
+
+fn add_route(pair: &VethPair, subnet: Ipv4Net) -> Op {
+    Op::AddRoute { inner: pair.inner.clone(), subnet }
 }
 
 /// The ops that remove all that a network has: its devices, then its namespace.

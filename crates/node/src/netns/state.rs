@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::Ipv4Addr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use ovn::MacAddr;
 use ovsdb::Uuid;
 use serde::Serialize;
@@ -17,10 +18,12 @@ pub type Switch = (&'static str, &'static str);
 
 /// The parameters of every namespace, by their path in `/proc/sys/net`. The kernel copies some of the host's values into a new
 /// namespace, so a host that forwards would otherwise make every namespace forward as well, and a VM could use it as a router.
-pub const SWITCHES: [Switch; 10] = [
+pub const SWITCHES: [Switch; 11] = [
     ("ipv4/conf/all/promote_secondaries", "1"),
     ("ipv4/ip_forward", "0"),
     ("ipv4/conf/all/accept_redirects", "0"),
+    // Clients in the queue of a listening socket that a haproxy closes go over to the one that takes its place. Linux 5.14.
+    ("ipv4/tcp_migrate_req", "1"),
     ("ipv6/conf/all/forwarding", "0"),
     ("ipv6/conf/all/accept_ra", "0"),
     ("ipv6/conf/default/accept_ra", "0"),
@@ -49,7 +52,13 @@ pub struct Namespace {
     pub mtu: Option<u32>,
     /// All addresses of the inner end.
     pub addresses: BTreeSet<IpNet>,
+    /// Subnets that the inner end has no address of. They are on its link nevertheless, and the service's own address answers them:
+    /// without a route the kernel would have no way to their VMs.
+    pub on_link: BTreeSet<Ipv4Net>,
 }
+
+/// The source address of routes to subnets on the link: that of the metadata service.
+pub const SERVICE: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 
 /// The desired namespaces by network. Ours that are not in it go.
 pub type Desired = BTreeMap<Uuid, Namespace>;
@@ -84,6 +93,8 @@ pub struct InnerDevice {
     pub up: bool,
     /// Its addresses.
     pub addresses: BTreeSet<IpNet>,
+    /// The subnets that a route of ours has on its link.
+    pub on_link: BTreeSet<Ipv4Net>,
     /// Whether it leaves TCP checksums to a device that a veth does not have. Userspace Open vSwitch then drops its packets.
     pub offloads_checksums: bool,
 }
@@ -203,6 +214,20 @@ pub enum Op {
         /// The address.
         address: IpNet,
     },
+    /// Add a route to a subnet on the inner end's link.
+    AddRoute {
+        /// The inner end.
+        inner: Dev,
+        /// The subnet.
+        subnet: Ipv4Net,
+    },
+    /// Remove one.
+    DeleteRoute {
+        /// The inner end.
+        inner: Dev,
+        /// The subnet.
+        subnet: Ipv4Net,
+    },
     /// Delete a host device, and its peer with it.
     DeleteDevice {
         /// The device.
@@ -233,6 +258,10 @@ impl fmt::Display for Op {
             Op::SetUp { pair } => write!(f, "set {} and {} up", pair.host, pair.inner),
             Op::AddAddress { inner, address } => write!(f, "add {address} to {inner}"),
             Op::DeleteAddress { inner, address } => write!(f, "delete {address} from {inner}"),
+            Op::AddRoute { inner, subnet } => write!(f, "add a route to {subnet} on the link of {inner}"),
+            Op::DeleteRoute { inner, subnet } => {
+                write!(f, "delete the route to {subnet} on the link of {inner}")
+            }
             Op::DeleteDevice { host } => write!(f, "delete the veth pair of {host}"),
             Op::DeleteInner { inner } => write!(f, "delete {inner} in the namespace"),
             Op::DeleteNamespace => f.write_str("delete the namespace"),

@@ -14,7 +14,7 @@ use ovsdb::wire::schema::DatabaseSchema;
 
 use super::memory::{Comparable, Compare};
 use super::state::{Row, RowId, View, Writable};
-use crate::nb;
+use crate::{nb, sb};
 
 /// The typed tables of one database that a target reads and writes.
 #[derive(Clone, Debug, Default)]
@@ -94,6 +94,11 @@ impl Tables {
             .with::<nb::HaChassisGroup>()
             .with::<nb::Bfd>()
             .with::<nb::StaticMacBinding>()
+    }
+
+    /// The tables of the Southbound that describe the chassis of other zones. All other tables of it are northd's.
+    pub fn southbound_remote() -> Self {
+        Tables::new().with::<sb::Chassis>().with::<sb::Encap>()
     }
 
     /// Adds the tables to a replica's model; to a new one where there is none.

@@ -62,32 +62,8 @@ impl Rules {
 
     /// The keys that we write in the Northbound as the network API does.
     pub fn northbound() -> Self {
-        const TABLES: [&str; 19] = [
-            "Logical_Switch",
-            "Logical_Switch_Port",
-            "Address_Set",
-            "Port_Group",
-            "ACL",
-            "QoS",
-            "Load_Balancer",
-            "Load_Balancer_Health_Check",
-            "Logical_Router",
-            "Logical_Router_Port",
-            "Logical_Router_Static_Route",
-            "Logical_Router_Policy",
-            "NAT",
-            "DHCP_Options",
-            "DNS",
-            "Gateway_Chassis",
-            "HA_Chassis",
-            "HA_Chassis_Group",
-            "BFD",
-        ];
-        let mut rules = Rules::new();
-        for table in TABLES {
-            rules = rules.keys(table, "external_ids", Keys::default().prefixes(&["neutron:", "meridian:"]));
-        }
-        rules
+        Rules::new()
+            .ids(&Keys::default().prefixes(&["neutron:", "meridian:"]))
             .keys(
                 "Load_Balancer",
                 "external_ids",
@@ -109,81 +85,121 @@ impl Rules {
                 "external_ids",
                 Keys::exact(&["subnet_id", "port_id"]).prefixes(&["neutron:", "meridian:"]),
             )
-            .keys(
-                "Logical_Switch",
-                "other_config",
-                Keys::exact(&[
-                    "vlan-passthru",
-                    "fdb_age_threshold",
-                    "broadcast-arps-to-all-routers",
-                    "subnet",
-                    "ipv6_prefix",
-                    "interconn-ts",
-                    "requested-tnl-key",
-                ])
-                .prefixes(&["mcast_"]),
-            )
-            .keys(
-                "Logical_Switch_Port",
-                "options",
-                Keys::exact(&[
-                    "requested-chassis",
-                    "activation-strategy",
-                    "router-port",
-                    "nat-addresses",
-                    "exclude-lb-vips-from-garp",
-                    "virtual-ip",
-                    "virtual-parents",
-                    "network_name",
-                    "localnet_learn_fdb",
-                    "requested-tnl-key",
-                    "iface-id-ver",
-                ])
-                .prefixes(&["mcast_"]),
-            )
-            .keys(
-                "Logical_Router",
-                "options",
-                Keys::exact(&[
-                    "chassis",
-                    "always_learn_from_arp_request",
-                    "dynamic_neigh_routers",
-                    "mac_binding_age_threshold",
-                    "lb_force_snat_ip",
-                    "requested-tnl-key",
-                    "ct-commit-all",
-                    "disable_garp_rarp",
-                ]),
-            )
-            .keys(
-                "Logical_Router_Port",
-                "options",
-                Keys::exact(&[
-                    "gateway_mtu",
-                    "reside-on-redirect-chassis",
-                    "redirect-type",
-                    "requested-chassis",
-                    "requested-tnl-key",
-                ]),
-            )
-            .keys("Logical_Router_Policy", "options", Keys::exact(&["pkt_mark"]))
-            .keys("NAT", "options", Keys::exact(&["stateless"]))
-            .keys(
-                "Load_Balancer",
-                "options",
-                Keys::exact(&[
-                    "affinity_timeout",
-                    "reject",
-                    "hairpin_snat_ip",
-                    "neighbor_responder",
-                    "use_stateless_nat",
-                    "ct_flush",
-                    "skip_snat",
-                ]),
-            )
-            .keys("DNS", "options", Keys::exact(&["ovn-owned"]))
-            // All keys are ours. They are still listed key by key, so that a new name does not rewrite a network of thousands of names.
-            .keys("DNS", "records", Keys::default().prefixes(&[""]))
+            .settings()
+    }
+
+    /// The keys that we write in the Northbound as ovn-kubernetes does.
+    pub fn kubernetes() -> Self {
+        let ids = ["k8s-cluster-router", "physical_ip", "physical_ips", "pod", "namespace"];
+        Rules::new().ids(&Keys::exact(&ids).prefixes(&["k8s.ovn.org/", "meridian:"])).settings()
+    }
+
+    /// The keys of `external_ids` in every table that has some of ours.
+    fn ids(mut self, keys: &Keys) -> Self {
+        const TABLES: [&str; 19] = [
+            "Logical_Switch",
+            "Logical_Switch_Port",
+            "Address_Set",
+            "Port_Group",
+            "ACL",
+            "QoS",
+            "Load_Balancer",
+            "Load_Balancer_Health_Check",
+            "Logical_Router",
+            "Logical_Router_Port",
+            "Logical_Router_Static_Route",
+            "Logical_Router_Policy",
+            "NAT",
+            "DHCP_Options",
+            "DNS",
+            "Gateway_Chassis",
+            "HA_Chassis",
+            "HA_Chassis_Group",
+            "BFD",
+        ];
+        for table in TABLES {
+            self = self.keys(table, "external_ids", keys.clone());
+        }
+        self
+    }
+
+    /// The keys of settings, which mean the same to every program that writes them.
+    fn settings(self) -> Self {
+        self.keys(
+            "Logical_Switch",
+            "other_config",
+            Keys::exact(&[
+                "vlan-passthru",
+                "fdb_age_threshold",
+                "broadcast-arps-to-all-routers",
+                "subnet",
+                "ipv6_prefix",
+                "interconn-ts",
+                "requested-tnl-key",
+            ])
+            .prefixes(&["mcast_"]),
+        )
+        .keys(
+            "Logical_Switch_Port",
+            "options",
+            Keys::exact(&[
+                "requested-chassis",
+                "activation-strategy",
+                "router-port",
+                "nat-addresses",
+                "exclude-lb-vips-from-garp",
+                "virtual-ip",
+                "virtual-parents",
+                "network_name",
+                "localnet_learn_fdb",
+                "requested-tnl-key",
+                "iface-id-ver",
+            ])
+            .prefixes(&["mcast_"]),
+        )
+        .keys(
+            "Logical_Router",
+            "options",
+            Keys::exact(&[
+                "chassis",
+                "always_learn_from_arp_request",
+                "dynamic_neigh_routers",
+                "mac_binding_age_threshold",
+                "lb_force_snat_ip",
+                "requested-tnl-key",
+                "ct-commit-all",
+                "disable_garp_rarp",
+            ]),
+        )
+        .keys(
+            "Logical_Router_Port",
+            "options",
+            Keys::exact(&[
+                "gateway_mtu",
+                "reside-on-redirect-chassis",
+                "redirect-type",
+                "requested-chassis",
+                "requested-tnl-key",
+            ]),
+        )
+        .keys("Logical_Router_Policy", "options", Keys::exact(&["pkt_mark"]))
+        .keys("NAT", "options", Keys::exact(&["stateless"]))
+        .keys(
+            "Load_Balancer",
+            "options",
+            Keys::exact(&[
+                "affinity_timeout",
+                "reject",
+                "hairpin_snat_ip",
+                "neighbor_responder",
+                "use_stateless_nat",
+                "ct_flush",
+                "skip_snat",
+            ]),
+        )
+        .keys("DNS", "options", Keys::exact(&["ovn-owned"]))
+        // All keys are ours. They are still listed key by key, so that a new name does not rewrite a network of thousands of names.
+        .keys("DNS", "records", Keys::default().prefixes(&[""]))
     }
 
     /// Lists the keys of a column that we write; replaces an earlier list.
@@ -244,8 +260,24 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_one_platform_are_foreign_to_the_other() {
+        let of = |rules: &Rules, key: &str| {
+            let Share::Keys(Some(keys)) = share::<nb::LogicalSwitchPort>(rules, "external_ids") else {
+                panic!("no keys")
+            };
+            keys.contains(key)
+        };
+        assert!(of(&Rules::kubernetes(), "k8s.ovn.org/nad") && of(&Rules::kubernetes(), "pod"));
+        assert!(!of(&Rules::kubernetes(), "neutron:port_name"));
+        assert!(
+            of(&Rules::northbound(), "neutron:port_name") && !of(&Rules::northbound(), "k8s.ovn.org/nad")
+        );
+    }
+
+    #[test]
     fn every_rule_names_a_map_of_a_table() {
-        for (table, column) in Rules::northbound().keys.keys() {
+        let rules = [Rules::northbound(), Rules::kubernetes()];
+        for (table, column) in rules.iter().flat_map(|rules| rules.keys.keys()) {
             let spec = nb::model().iter().find(|spec| spec.table == *table).unwrap();
             let column = spec.columns.iter().find(|spec| spec.name == *column).unwrap();
             assert_eq!(column.shape.arity, Arity::Map, "{table}");

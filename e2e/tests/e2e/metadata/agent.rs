@@ -1,7 +1,8 @@
 //! The metadata agent and its proxy, with packets.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddrV6;
+use std::io::{Read, Write};
+use std::net::{SocketAddrV6, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,10 +10,12 @@ use anyhow::{Context, Result, ensure};
 use lab::node::Node;
 use lab::node::chassis::Chassis;
 use lab::{Lab, eventually};
+use ovn::sb::PortBinding;
+use ovn::text::Text;
 use ovn::vswitch::Interface;
 
 use super::site::{
-    A, B, Backend, SERVICE, VMS, WITHIN, configure, daemon, gets_its_own, on, ready, run, send,
+    A, B, Backend, SERVICE, VMS, WITHIN, configure, daemon, gets_its_own, mac, on, ready, run, send,
 };
 
 /// VMs get their own data; nobody gets another one's.
@@ -36,9 +39,32 @@ fn own_data_through(backend: Backend) -> Result<()> {
         explained(lab)?;
         attacks(lab)?;
         super::attacks::all(lab, backend)?;
+        super::spoofing::all(lab)?;
         ipv6(lab)?;
-        routed(lab)
+        routed(lab)?;
+        without_an_address(lab)
     })
+}
+
+/// E19: a subnet that the metadata port has no address in. The service's address is on the link of its VMs.
+fn without_an_address(lab: &Lab) -> Result<()> {
+    lab.central("az1")?.nb().change::<ovn::nb::LogicalSwitchPort>(
+        |port| port.name == "md-b",
+        |port| {
+            port.addresses = [Text::new(&mac(B, 2))].into_iter().collect();
+            port.external_ids.insert("neutron:cidrs".into(), "".into());
+        },
+    )?;
+    let hv = lab.chassis("hv1")?;
+    eventually(WITHIN, "the namespace has a route and no address", || {
+        let routes = on(hv, &format!("ip netns exec ovnmeta-{B} ip route"))?;
+        let expected = "10.0.0.0/24 dev tapbbbbbbbb-21 proto static scope link src 169.254.169.254";
+        ensure!(routes.trim() == expected, "{routes}");
+        Ok(())
+    })?;
+    let vm = lab.find("vmb1")?;
+    vm.run("ip route replace 169.254.169.254/32 dev eth0")?;
+    gets_its_own(&vm, &VMS[2])
 }
 
 /// The agent's keys are those that the agents API reads.
@@ -62,7 +88,7 @@ fn explained(lab: &Lab) -> Result<()> {
     let ask =
         |ip: &str| hv.run(&format!("meridian explain {ip} --socket {}/metadata.sock", hv.dir().display()));
     let both = ask("10.0.0.11")?;
-    for vm in VMS.iter().filter(|vm| vm.2 == "hv1") {
+    for vm in VMS.iter().filter(|vm| vm.2 == "hv1" && vm.3 == 11) {
         let words =
             format!("On network {} it is instance {} of project p1, and the network is ready.", vm.1, vm.4);
         ensure!(both.contains(&words), "{words:?} is not in {both}");
@@ -83,16 +109,20 @@ fn attacks(lab: &Lab) -> Result<()> {
     for header in ["metadata-provider", "x_instance", "forwarded: for", "router-id", "ovn-network"] {
         ensure!(!said.to_lowercase().contains(header), "{header} reached Nova: {said}");
     }
-    // An address that no VM of this network and chassis has.
+    // Addresses of VMs of another network, on this chassis and on another one, and one that nobody has.
     let address = |verb: &str, ip: &str| vm.run(&format!("ip addr {verb} {ip}/24 dev eth0"));
     let route = || vm.run("ip route replace 169.254.169.254/32 via 10.0.0.2").map(drop);
     let take =
         |old: &str, new: &str| address("del", old).and_then(|_| address("add", new)).and_then(|_| route());
-    take("10.0.0.11", "10.0.0.77")?;
     let get = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    let strange = eventually(WITHIN, "an unknown address is answered", || send(&vm, service, get))?;
-    ensure!(strange.starts_with("HTTP/1.1 404"), "an unknown address got {strange}");
-    take("10.0.0.77", "10.0.0.11")?;
+    let mut own = "10.0.0.11";
+    for strange in ["10.0.0.13", "10.0.0.12", "10.0.0.77"] {
+        take(own, strange)?;
+        own = strange;
+        let said = eventually(WITHIN, &format!("{strange} is answered"), || send(&vm, service, get))?;
+        ensure!(said.starts_with("HTTP/1.1 404"), "{strange} got {said}");
+    }
+    take(own, "10.0.0.11")?;
     gets_its_own(&vm, &VMS[2])?;
     ensure!(
         send(&vm, "10.0.0.2:80".parse()?, "GET / HTTP/1.0\r\n\r\n").is_err(),
@@ -168,6 +198,9 @@ impl Train {
     }
 }
 
+/// As often the agent is restarted under requests.
+const RESTARTS: usize = 12;
+
 /// Restarts lose no request.
 pub(super) fn restarts() -> Result<()> {
     restarts_through(Backend::Builtin)
@@ -186,13 +219,13 @@ fn restarts_through(backend: Backend) -> Result<()> {
         let before = on(hv, "ls -i /run/netns")?;
         let links = hv.run("ip -o link show type veth")?;
         let train = Train::start(&vm);
-        for _ in 0..3 {
+        for _ in 0..RESTARTS {
             daemon(lab, "hv1", "metadata-agent")?.restart()?;
             eventually(WITHIN, "the agent has converged", || converged(lab, "hv1"))?;
         }
         let (answers, failures) = train.end()?;
         ensure!(answers > 0 && failures.is_empty(), "{answers} answers, failures: {failures:?}");
-        println!("{answers} answers over three restarts of the agent");
+        println!("{answers} answers over {RESTARTS} restarts of the agent");
         ensure!(on(hv, "ls -i /run/netns")? == before, "the agent made its namespaces anew");
         ensure!(hv.run("ip -o link show type veth")? == links, "the agent changed its devices");
         ready(lab, "hv1", &[A, B])?;
@@ -206,8 +239,41 @@ fn restarts_through(backend: Backend) -> Result<()> {
         // The request under way is lost with its proxy; those that come meanwhile wait.
         ensure!(failures.len() <= 1, "{answers} answers, failures: {failures:?}");
         ensure!(!failures.iter().any(|failure| failure.contains("refused")), "{failures:?}");
-        gets_its_own(&*lab.find("vmb1")?, &VMS[2])
+        gets_its_own(&*lab.find("vmb1")?, &VMS[2])?;
+
+        println!("ovs-vswitchd restarts:");
+        hv.daemon("ovs-vswitchd")?.restart()?;
+        gets_its_own(&vm, &VMS[0])?;
+        gets_its_own(&*lab.find("vmb1")?, &VMS[2])?;
+        ready(lab, "hv1", &[A, B])?;
+        ensure!(on(hv, "ls -i /run/netns")? == before, "the agent made its namespaces anew");
+        if backend == Backend::Haproxy {
+            println!("a haproxy dies:");
+            let killed = kill_haproxy(hv, A)?;
+            eventually(WITHIN, "another haproxy takes its place", || {
+                let now = haproxy(hv, A)?;
+                ensure!(now != killed && haproxies()? == 3, "{now}, {} in all", haproxies()?);
+                Ok(())
+            })?;
+            gets_its_own(&vm, &VMS[0])?;
+            ready(lab, "hv1", &[A, B])?;
+            super::together::moves(lab)?;
+        }
+        Ok(())
     })
+}
+
+/// The process of a network's haproxy.
+pub(super) fn haproxy(hv: &Chassis, network: &str) -> Result<i32> {
+    let file = hv.dir().join(format!("state/external/pids/{network}.pid.haproxy"));
+    Ok(std::fs::read_to_string(&file).with_context(|| format!("no {}", file.display()))?.trim().parse()?)
+}
+
+/// Ends the haproxy of a network as the kernel does when memory is short.
+pub(super) fn kill_haproxy(hv: &Chassis, network: &str) -> Result<i32> {
+    let pid = haproxy(hv, network)?;
+    hv.run(&format!("kill -9 {pid}"))?;
+    Ok(pid)
 }
 
 /// An agent with sockets of its own takes the place of haproxies, as it does with those of neutron-ovn-metadata-agent.
@@ -228,9 +294,20 @@ pub(super) fn takes_over_from_haproxy() -> Result<()> {
         let (answers, failures) = train.end()?;
         ensure!(answers > 0 && failures.is_empty(), "{answers} answers, failures: {failures:?}");
         ensure!(on(hv, "ls -i /run/netns")? == before, "namespaces were made anew");
+        no_files(hv)?;
         ready(lab, "hv1", &[A, B])?;
         gets_its_own(&*lab.find("vmb1")?, &VMS[2])
     })
+}
+
+/// No file of a haproxy is left.
+pub(super) fn no_files(hv: &Chassis) -> Result<()> {
+    for dir in ["state/ovn-metadata-proxy", "state/external/pids"] {
+        let files = std::fs::read_dir(hv.dir().join(dir)).into_iter().flatten().flatten();
+        let files: Vec<_> = files.map(|file| file.file_name()).collect();
+        ensure!(files.is_empty(), "left in {dir}: {files:?}");
+    }
+    Ok(())
 }
 
 fn converged(lab: &Lab, hv: &str) -> Result<()> {
@@ -264,6 +341,26 @@ fn comes_and_goes_through(backend: Backend) -> Result<()> {
             Backend::Haproxy => ensure!(haproxies()? == 3, "there are {} haproxies", haproxies()?),
         }
         gets_its_own(&*lab.find("vmb1")?, &VMS[2])?;
+        if backend == Backend::Haproxy {
+            super::faults::mend(lab, backend)?;
+        }
+
+        println!("a VM is unbound for a moment:");
+        let before = on(hv1, "ls -i /run/netns")?;
+        hv1.unplug("br-int", "tap-vmb1")?;
+        let bound = |is_bound: bool| {
+            lab.central("az1")?.sb().until(WITHIN, "the binding of vmb1 has changed", |sb| {
+                let row = sb.table::<PortBinding>().iter().find(|(_, row)| row.logical_port == "vmb1")?.1;
+                (row.chassis.is_some() == is_bound).then_some(())
+            })
+        };
+        bound(false)?;
+        hv1.plug("br-int", "tap-vmb1", Some("vmb1"))?;
+        bound(true)?;
+        gets_its_own(&*lab.find("vmb1")?, &VMS[2])?;
+        ensure!(on(hv1, "ls -i /run/netns")? == before, "the namespace was made anew");
+
+        println!("it goes:");
         hv1.unplug("br-int", "tap-vmb1")?;
         ready(lab, "hv1", &[A])?;
         eventually(WITHIN, "only one namespace is left", || names(&on(hv1, "ls /run/netns")?, &[A]))?;
@@ -273,19 +370,35 @@ fn comes_and_goes_through(backend: Backend) -> Result<()> {
         gets_its_own(&*lab.find("vmb1")?, &VMS[2])?;
 
         println!(
-            "a network that moves to another address of its port, another MTU, a bridge port that somebody removes:"
+            "another address and another MTU of the metadata port, and a bridge port that somebody removes:"
         );
+        let before = on(hv1, "ls -i /run/netns")?;
+        let vma1 = lab.find("vma1")?;
+        let mut open =
+            vma1.enter(|| TcpStream::connect_timeout(&SERVICE.parse()?, WITHIN).context("connect"))??;
         lab.central("az1")?.nb().change::<ovn::nb::LogicalSwitchPort>(
             |port| port.name == "md-a",
             |port| {
+                port.addresses = [Text::new(&format!("{} 10.0.0.3", mac(A, 2)))].into_iter().collect();
+                port.external_ids.insert("neutron:cidrs".into(), "10.0.0.3/24".into());
                 port.external_ids.insert("neutron:mtu".into(), "1400".into());
             },
         )?;
-        eventually(WITHIN, "the devices have another MTU", || {
-            let link = hv1.run("ip link show tapaaaaaaaa-20")?;
-            ensure!(link.contains("mtu 1400"), "{link}");
+        eventually(WITHIN, "the devices have another MTU and another address", || {
+            let outer = hv1.run("ip link show tapaaaaaaaa-20")?;
+            ensure!(outer.contains("mtu 1400"), "{outer}");
+            let inner = on(hv1, &format!("ip netns exec ovnmeta-{A} ip addr show tapaaaaaaaa-21"))?;
+            ensure!(inner.contains("mtu 1400") && inner.contains(" 10.0.0.3/24 "), "{inner}");
+            ensure!(!inner.contains(" 10.0.0.2/24 "), "the old address is left: {inner}");
             Ok(())
         })?;
+        vma1.run("ip route replace 169.254.169.254/32 via 10.0.0.3")?;
+        open.set_read_timeout(Some(WITHIN))?;
+        open.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+        let mut said = String::new();
+        open.read_to_string(&mut said)?;
+        ensure!(said.starts_with("HTTP/1.1 200"), "a connection from before got {said}");
+        ensure!(on(hv1, "ls -i /run/netns")? == before, "the namespace was made anew");
         hv1.unplug("br-int", "tapaaaaaaaa-20")?;
         eventually(WITHIN, "the port is back", || hv1.ofport("tapaaaaaaaa-20").map(drop))?;
         gets_its_own(&*lab.find("vma1")?, &VMS[0])?;
@@ -298,7 +411,7 @@ fn comes_and_goes_through(backend: Backend) -> Result<()> {
         ensure!(on(hv1, "ls -i /run/netns")? == before, "namespaces were made anew");
 
         println!("all VMs go:");
-        for (hv, tap) in [(hv1, "tap-vma1"), (hv1, "tap-vmb1"), (hv2, "tap-vma2")] {
+        for (hv, tap) in [(hv1, "tap-vma1"), (hv1, "tap-vma3"), (hv1, "tap-vmb1"), (hv2, "tap-vma2")] {
             hv.unplug("br-int", tap)?;
         }
         for (name, hv) in [("hv1", hv1), ("hv2", hv2)] {
@@ -314,11 +427,7 @@ fn comes_and_goes_through(backend: Backend) -> Result<()> {
                 );
                 ensure!(sockets(hv)?.is_empty(), "the proxy has sockets: {:?}", sockets(hv)?);
                 ensure!(name == "hv1" || haproxies()? == 0, "a haproxy is left");
-                for dir in ["state/ovn-metadata-proxy", "state/external/pids"] {
-                    let files = std::fs::read_dir(hv.dir().join(dir)).into_iter().flatten().count();
-                    ensure!(files == 0, "{files} files are left in {dir}");
-                }
-                Ok(())
+                no_files(hv)
             })?;
         }
         Ok(())
@@ -339,7 +448,7 @@ fn haproxies() -> Result<usize> {
 }
 
 /// The sockets of the proxy that are not in the network of its chassis: they would keep a namespace alive.
-fn sockets(hv: &Chassis) -> Result<Vec<String>> {
+pub(super) fn sockets(hv: &Chassis) -> Result<Vec<String>> {
     let pid = hv.daemon("metadata-proxy")?.pid().context("the proxy does not run")?;
     let mut tables = String::new();
     for table in ["unix", "tcp", "tcp6", "udp", "udp6"] {

@@ -1,39 +1,51 @@
 //! What a hostile VM sends, and what it tries to reach. Each attack runs against both front ends.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, SocketAddrV6, TcpListener, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use lab::Lab;
 use lab::node::Node;
 
-use super::site::{Backend, SERVICE, VMS, gets_its_own, on, send};
+use super::site::{B, Backend, SERVICE, VMS, asked, gets_its_own, mac, on, send};
 
 /// As many connections one VM opens; the limit of one address is 64.
-const FLOOD: usize = 150;
+const FLOOD: usize = 600;
+/// Memory of the proxy in KiB that no flood may use up.
+const MEMORY: u64 = 100 << 10;
 
 /// Sends all attacks. Other VMs get their own data afterwards.
 pub(super) fn all(lab: &Lab, backend: Backend) -> Result<()> {
     let vm = lab.find("vmb1")?;
     oversized(&vm)?;
     ambiguous(&vm, backend)?;
+    framed(&vm, backend)?;
     paths(&vm)?;
     noise(&vm)?;
-    flood(lab, &vm)?;
+    flood(lab, &*lab.find("vma3")?)?;
     scan(lab, &vm)?;
     gets_its_own(&vm, &VMS[2])
 }
 
+/// Whether a client says that it sends nothing more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    Stays,
+    Ends,
+}
+
 /// The status of an answer; nothing if the connection was closed without one.
-fn status(vm: &Node, bytes: &[u8]) -> Result<Option<u16>> {
+fn status(vm: &Node, bytes: &[u8], sending: Sending) -> Result<Option<u16>> {
     let service: SocketAddr = SERVICE.parse()?;
     let sent = vm.enter(|| -> Result<Option<u16>> {
         let mut stream = TcpStream::connect_timeout(&service, Duration::from_secs(2))?;
         stream.set_read_timeout(Some(Duration::from_secs(45)))?;
         // The other side may close before it has read everything.
         let _ = stream.write_all(bytes);
-        let _ = stream.shutdown(std::net::Shutdown::Write);
+        if sending == Sending::Ends {
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+        }
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         let line = String::from_utf8_lossy(&answer).into_owned();
@@ -42,13 +54,18 @@ fn status(vm: &Node, bytes: &[u8]) -> Result<Option<u16>> {
     sent.with_context(|| format!("{} cannot send", vm.label()))
 }
 
+/// Sends a request that has to be refused, or, with 200, that somebody on the way may read in one way and pass on clean.
 fn expect(vm: &Node, what: &str, request: &str, statuses: &[u16]) -> Result<()> {
-    let status = status(vm, request.as_bytes())?;
+    let before = asked();
+    let status = status(vm, request.as_bytes(), Sending::Stays)?;
+    let requests = asked() - before;
     println!("{what}: {status:?}");
     ensure!(
-        status.is_none_or(|status| statuses.contains(&status)),
+        status.is_some_and(|status| statuses.contains(&status)),
         "{what} got {status:?}, not {statuses:?}"
     );
+    let allowed = usize::from(status == Some(200));
+    ensure!(requests == allowed, "{what} got {status:?}, and Nova saw {requests} requests");
     Ok(())
 }
 
@@ -75,10 +92,36 @@ fn ambiguous(vm: &Node, backend: Backend) -> Result<()> {
         ("a blank before the colon", "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n"),
         ("a strange coding", "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n"),
         ("a chunk of no size", "Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n"),
+        ("a folded header", "X-A: b\r\n Content-Length: 4\r\n\r\n"),
     ] {
         expect(vm, what, &format!("POST / HTTP/1.1\r\n{head}{fields}"), &[400, 501, cleaned])?;
     }
-    expect(vm, "bare line ends", "GET / HTTP/1.1\nHost: x\n\n", &[400, cleaned])
+    expect(vm, "bare line ends", "GET / HTTP/1.1\nHost: x\nConnection: close\n\n", &[400, cleaned])
+}
+
+/// X07: bodies end where they say, and the next request begins there.
+fn framed(vm: &Node, backend: Backend) -> Result<()> {
+    let service = SERVICE.parse()?;
+    let close = "Host: x\r\nConnection: close\r\n";
+    let before = asked();
+    let extension = format!(
+        "POST / HTTP/1.1\r\n{close}Transfer-Encoding: chunked\r\n\r\n4;a=\"GET /evil\"\r\nabcd\r\n0\r\n\r\n"
+    );
+    let said = send(vm, service, &extension)?;
+    ensure!(
+        said.contains("body \"abcd\"") || said.starts_with("HTTP/1.1 400"),
+        "a chunk's extension: {said}"
+    );
+    let pipelined = format!(
+        "POST /one HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcdGET /two HTTP/1.1\r\n{close}\r\n"
+    );
+    let said = send(vm, service, &pipelined)?;
+    let (one, two) = (said.find("| post /one http/1.1"), said.find("| get /two http/1.1"));
+    ensure!(one.is_some() && one < two && said.matches("HTTP/1.1 200").count() == 2, "{said}");
+    ensure!(said.contains("body \"abcd\"") && said.contains("body \"\""), "{said}");
+    let requests = asked() - before;
+    ensure!(requests == 2 || requests == 3, "Nova saw {requests} requests through {backend:?}");
+    Ok(())
 }
 
 /// X08: targets that would lead elsewhere if anybody decoded them.
@@ -112,13 +155,14 @@ fn noise(vm: &Node) -> Result<()> {
             0 => hello.clone(),
             _ => std::iter::repeat_with(|| random.u8(..)).take(length).collect(),
         };
-        let status = status(vm, &bytes)?;
+        let status = status(vm, &bytes, Sending::Ends)?;
         ensure!(status.is_none_or(|status| (400..600).contains(&status)), "noise got {status:?}: {bytes:?}");
     }
     Ok(())
 }
 
-/// X04: one VM opens more connections than it may have, and sends no request on them. Others are served.
+/// X04: one VM opens more connections than it may have, and sends no request on them. Others, of its network and of another one, are
+/// served, and the proxy does not grow with them.
 fn flood(lab: &Lab, vm: &Node) -> Result<()> {
     let service: SocketAddr = SERVICE.parse()?;
     let streams = vm.enter(|| {
@@ -133,6 +177,12 @@ fn flood(lab: &Lab, vm: &Node) -> Result<()> {
     })?;
     ensure!(streams.len() >= 64, "only {} connections came about", streams.len());
     gets_its_own(&*lab.find("vma1")?, &VMS[0])?;
+    gets_its_own(&*lab.find("vmb1")?, &VMS[2])?;
+    let pid = lab.chassis("hv1")?.daemon("metadata-proxy")?.pid().context("the proxy does not run")?;
+    let memory = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let memory = memory.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+    let memory: u64 = memory.context("no VmRSS")?.parse()?;
+    ensure!(memory < MEMORY, "the proxy has {memory} KiB");
     let mut open = 0;
     for mut stream in streams {
         stream.set_read_timeout(Some(Duration::from_millis(20)))?;
@@ -157,13 +207,30 @@ fn scan(lab: &Lab, vm: &Node) -> Result<()> {
             ensure!(!open, "{address} is open");
         }
     }
-    // Nova listens in the chassis' own network, and a VM that uses the namespace as its router does not get there.
+    let index = vm.index("eth0")?;
+    let own = format!("fe80::ff:fe{}:2", &mac(B, 2)[12..14]);
+    for (ip, ports) in [("fe80::a9fe:a9fe", &[22, 8775][..]), (&own, &[22, 80, 8775])] {
+        for port in ports {
+            let address = SocketAddrV6::new(ip.parse()?, *port, 0, index).into();
+            let open =
+                vm.enter(|| TcpStream::connect_timeout(&address, Duration::from_millis(300)).is_ok())?;
+            ensure!(!open, "{address} is open");
+        }
+    }
+    // A service in the chassis' own network: a VM that uses the namespace as its router does not get there.
     vm.run("ip route replace 192.0.2.0/24 via 10.0.0.2")?;
     on(hv, "ip addr add 192.0.2.9/32 dev lo")?;
     let beyond: SocketAddr = "192.0.2.9:8775".parse()?;
-    let open = vm.enter(|| TcpStream::connect_timeout(&beyond, Duration::from_secs(1)).is_ok())?;
+    let _service = hv.enter(|| TcpListener::bind(beyond))?.context("cannot listen on the chassis")?;
+    let reaches = |limit| move || TcpStream::connect_timeout(&beyond, Duration::from_secs(limit)).is_ok();
+    ensure!(hv.enter(reaches(5))?, "the chassis does not reach its own service");
+    let open = vm.enter(reaches(1))?;
     on(hv, "ip addr del 192.0.2.9/32 dev lo")?;
     vm.run("ip route del 192.0.2.0/24")?;
     ensure!(!open, "a VM reached the host's network");
+    for (switch, expected) in [("net/ipv4/ip_forward", "0"), ("net/ipv6/conf/all/forwarding", "0")] {
+        let value = on(hv, &format!("ip netns exec ovnmeta-{B} cat /proc/sys/{switch}"))?;
+        ensure!(value.trim() == expected, "{switch} of the namespace is {value}");
+    }
     Ok(())
 }

@@ -9,10 +9,13 @@ use ovn::sb;
 use ovn::text::Text;
 use ovn::vswitch::Interface;
 
+use super::agent::{no_files, sockets};
 use super::site::{Backend, WITHIN, daemon, nova, on, start};
 
 /// As many networks there are.
-const NETWORKS: usize = 60;
+const NETWORKS: usize = 100;
+/// The agent dies when so many networks are ready, and when so many are left.
+const DEATHS: [usize; 5] = [1, 17, 40, 63, 90];
 
 fn network(n: usize) -> String {
     format!("{n:08x}-2222-3333-4444-555555555555")
@@ -54,9 +57,11 @@ pub(super) fn come_and_go() -> Result<()> {
         hv.run(&format!("{switch} {}", add.collect::<Vec<_>>().join(" ")))?;
 
         println!("the agent dies while it builds:");
-        until(lab, |ready| ready >= NETWORKS / 4)?;
-        daemon(lab, "hv1", "metadata-agent")?.kill()?;
-        daemon(lab, "hv1", "metadata-agent")?.start_again()?;
+        for at in DEATHS {
+            until(lab, |ready| ready >= at)?;
+            daemon(lab, "hv1", "metadata-agent")?.kill()?;
+            daemon(lab, "hv1", "metadata-agent")?.start_again()?;
+        }
         until(lab, |ready| ready == NETWORKS)?;
         ensure!(on(hv, "ls /run/netns")?.lines().count() == NETWORKS, "there are other namespaces");
         ensure!(devices(hv)? == NETWORKS, "there are {} devices", devices(hv)?);
@@ -64,12 +69,14 @@ pub(super) fn come_and_go() -> Result<()> {
         println!("and while it removes:");
         let remove = (0..NETWORKS).map(|n| format!("-- del-port br-int vif{n}"));
         hv.run(&format!("{switch} {}", remove.collect::<Vec<_>>().join(" ")))?;
-        eventually(WITHIN, "the first namespaces are gone", || {
-            ensure!(on(hv, "ls /run/netns")?.lines().count() < NETWORKS);
-            Ok(())
-        })?;
-        daemon(lab, "hv1", "metadata-agent")?.kill()?;
-        daemon(lab, "hv1", "metadata-agent")?.start_again()?;
+        for left in DEATHS.into_iter().rev() {
+            eventually(WITHIN * 2, "some namespaces are gone", || {
+                ensure!(on(hv, "ls /run/netns")?.lines().count() <= left);
+                Ok(())
+            })?;
+            daemon(lab, "hv1", "metadata-agent")?.kill()?;
+            daemon(lab, "hv1", "metadata-agent")?.start_again()?;
+        }
         until(lab, |ready| ready == 0)?;
         eventually(WITHIN, "nothing is left", || {
             let names = on(hv, "ls /run/netns")?;
@@ -78,7 +85,8 @@ pub(super) fn come_and_go() -> Result<()> {
             let rows = hv.db().snapshot();
             let mut interfaces = rows.table::<Interface>().iter();
             ensure!(!interfaces.any(|(_, row)| row.name.starts_with("tap000")), "a port is left");
-            Ok(())
+            ensure!(sockets(hv)?.is_empty(), "sockets of the proxy: {:?}", sockets(hv)?);
+            no_files(hv)
         })
     })
 }

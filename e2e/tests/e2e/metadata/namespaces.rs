@@ -20,7 +20,8 @@ fn want(last: u8) -> Result<Namespace> {
         addresses.insert(address.parse()?);
     }
     addresses.insert(format!("{}/64", mac.link_local()).parse()?);
-    Ok(Namespace { mac, mtu: Some(1442), addresses })
+    let on_link = [format!("10.9.{last}.0/24").parse()?].into();
+    Ok(Namespace { mac, mtu: Some(1442), addresses, on_link })
 }
 
 /// Brings a network to its desired state; returns the number of ops that took.
@@ -77,6 +78,8 @@ pub(super) fn built_and_removed() -> Result<()> {
     ensure!(inside(&["cat", "/proc/sys/net/ipv4/ip_forward"])?.trim() == "0", "the namespace forwards");
     let routes = inside(&["ip", "route"])?;
     ensure!(!routes.contains("default"), "the namespace has a way out: {routes}");
+    let on_link = "10.9.2.0/24 dev tap11111111-21 proto static scope link src 169.254.169.254";
+    ensure!(routes.contains(on_link), "{routes}");
 
     // A twin gets other names; both can be there at once.
     ensure!(converge(&namespaces, TWIN, &want(3)?)? > 0);

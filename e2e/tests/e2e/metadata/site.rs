@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -27,12 +28,12 @@ pub(super) struct Vm(
     pub(super) &'static str,
     pub(super) &'static str,
     pub(super) &'static str,
-    u8,
+    pub(super) u8,
     pub(super) &'static str,
     &'static str,
 );
 
-pub(super) const VMS: [Vm; 3] = [
+pub(super) const VMS: [Vm; 4] = [
     Vm(
         "vma1",
         A,
@@ -58,7 +59,48 @@ pub(super) const VMS: [Vm; 3] = [
         "bbbbbbbb-0000-4000-8000-000000000001",
         "3ee46c7abf6318aea8899d9785af7853e03dc5cb68f6e7667ca8e914bb900e51",
     ),
+    // A neighbour of the first one, with an address that no VM of the other network has.
+    Vm(
+        "vma3",
+        A,
+        "hv1",
+        13,
+        "aaaaaaaa-0000-4000-8000-000000000003",
+        "9907deb85fe4430c0993c1621d15bb16a9ecabfd4da0d82fc25d86535f3beafc",
+    ),
 ];
+
+/// Instances of another test, with the signatures of their ids.
+pub(super) const INSTANCES: [(&str, &str); 5] = [
+    (
+        "cccccccc-0000-4000-8000-000000000001",
+        "e89db5c84c1dd4b7814a55286957a7cd3c4b8557c64497972d254dc166a277cb",
+    ),
+    (
+        "cccccccc-0000-4000-8000-000000000002",
+        "d8e5b18b0f860d9a3eca938cfc635303c6fd01904b99b974284eab2be9c63fff",
+    ),
+    (
+        "cccccccc-0000-4000-8000-000000000003",
+        "78c1d328390064b625905a5dcb1e17bccf4c337298ebee04b72ccfbd27ab97dc",
+    ),
+    (
+        "cccccccc-0000-4000-8000-000000000004",
+        "d99c64a4de03bcfc6656e0cf7b61fc67239e34563afd6a51a18de521e9130ce5",
+    ),
+    (
+        "cccccccc-0000-4000-8000-000000000005",
+        "5e8d84e4c5442000e0ae63394dd3469c5a9d5f174ce934c100d615a56097e179",
+    ),
+];
+
+/// The requests that Nova has got, on all chassis.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of requests that Nova has got.
+pub(super) fn asked() -> usize {
+    ASKED.load(Ordering::SeqCst)
+}
 
 /// What listens in the namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,10 +158,12 @@ pub(super) fn networks(lab: &Lab) -> Result<()> {
                 switch = switch.port_with(name, |port| {
                     let addresses = format!("{} 10.0.0.{last} fd00::{last}", mac(network, *last));
                     port.addresses.insert(Text::new(&addresses));
+                    let cidrs = format!("10.0.0.{last}/24 fd00::{last}/64");
                     for (key, value) in [
                         ("neutron:device_id", *instance),
                         ("neutron:device_owner", "compute:nova"),
                         ("neutron:project_id", "p1"),
+                        ("neutron:cidrs", &cidrs),
                     ] {
                         port.external_ids.insert(key.into(), value.into());
                     }
@@ -174,7 +218,8 @@ ovsdb_connection = unix:{dir}/db.sock
 [meridian_metadata]
 control_socket = {dir}/md/control.sock
 admin_socket = {dir}/metadata.sock
-teardown_hold = 2
+teardown_hold = 4
+verify_source_mac = enforce
 proxy_backend = {backend}
 "
     );
@@ -205,17 +250,44 @@ fn answer(mut stream: &TcpStream) -> std::io::Result<()> {
         }
         head.push(line.trim().to_lowercase());
     }
+    ASKED.fetch_add(1, Ordering::SeqCst);
+    let length = head.iter().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    let mut sent = vec![0; length.unwrap_or(0)];
+    lines.read_exact(&mut sent)?;
+    let sent = String::from_utf8_lossy(&sent);
     let values = |name: &str| -> Vec<&str> {
         head.iter().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).collect()
     };
-    let known = VMS.iter().find(|vm| values("x-instance-id") == [vm.4]);
-    let (status, body) = match known {
-        Some(vm) if values("x-instance-id-signature") == [vm.5] && values("x-tenant-id") == ["p1"] => {
-            ("200 OK", format!("instance {} | {}\n", vm.4, head.join(" | ")))
+    let asked_by_cloud_init = values("user-agent").iter().any(|agent| agent.starts_with("cloud-init"));
+    let mut known = VMS.iter().map(|vm| (vm.4, vm.5)).chain(INSTANCES);
+    let (status, body) = match known.find(|(instance, _)| values("x-instance-id") == [*instance]) {
+        Some((instance, signature))
+            if values("x-instance-id-signature") == [signature] && values("x-tenant-id") == ["p1"] =>
+        {
+            match head.first().and_then(|line| line.split(' ').nth(1)).filter(|_| asked_by_cloud_init) {
+                Some(path) => published(instance, path),
+                None => ("200 OK", format!("instance {instance} | {} | body {sent:?}\n", head.join(" | "))),
+            }
         }
         _ => ("403 Forbidden", format!("{head:?}\n")),
     };
     write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// The files that Nova publishes for an instance, as far as cloud-init needs them.
+fn published(instance: &str, path: &str) -> (&'static str, String) {
+    match path.trim_end_matches('/') {
+        "/openstack" => ("200 OK", "2018-08-27\nlatest".into()),
+        path if path.ends_with("/meta_data.json") => {
+            let data = serde_json::json!({
+                "uuid": instance, "name": "vm", "hostname": "vm.novalocal", "launch_index": 0, "availability_zone": "nova",
+            });
+            ("200 OK", data.to_string())
+        }
+        path if path.ends_with("/user_data") => ("200 OK", format!("#cloud-config\n# of {instance}\n")),
+        path if path.ends_with("/vendor_data.json") => ("200 OK", "{}".into()),
+        _ => ("404 Not Found", "not found".into()),
+    }
 }
 
 /// The daemon of a chassis.

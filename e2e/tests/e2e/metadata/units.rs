@@ -13,6 +13,11 @@ use super::site::{A, B, VMS, WITHIN, gets_its_own, networks, nova, ready, vms};
 const AGENT: &str = "meridian-metadata-agent";
 const PROXY: &str = "meridian-metadata-proxy";
 const CONFIG: &str = "/etc/neutron/neutron_ovn_metadata_agent.ini";
+const COMMON: &str = "/etc/neutron/neutron.conf";
+/// The proxy may use the neighbour tables that it is passed, though it may not open any.
+const ENFORCED: &str = "[meridian_metadata]\nverify_source_mac = enforce\n";
+const DROP_IN: &str = "/etc/systemd/system/meridian-metadata-agent.service.d";
+const EXAMPLE: &str = "/usr/share/doc/meridian/examples/metadata-haproxy.conf";
 /// CAP_NET_BIND_SERVICE, CAP_NET_ADMIN and CAP_SYS_ADMIN, as the kernel writes them.
 const AGENTS: &str = "0000000000201400";
 const NONE: &str = "0000000000000000";
@@ -28,8 +33,12 @@ pub(super) fn run() -> Result<()> {
         let machine = Systemd::start(&lab.find("hv1")?)?;
         machine.install_meridian()?;
         fs::create_dir_all("/etc/neutron")?;
-        fs::write(CONFIG, "[DEFAULT]\nmetadata_proxy_shared_secret = secret\n")?;
-        fs::set_permissions(CONFIG, fs::Permissions::from_mode(0o600))?;
+        // As some deployments have it: the secret is in Neutron's common file, and options of other programs beside it.
+        fs::write(COMMON, "[DEFAULT]\ncore_plugin = ml2\nmetadata_proxy_shared_secret = secret\n")?;
+        fs::write(CONFIG, ENFORCED)?;
+        for file in [COMMON, CONFIG] {
+            fs::set_permissions(file, fs::Permissions::from_mode(0o600))?;
+        }
         let verify =
             "systemd-analyze verify --man=no /usr/lib/systemd/system/meridian-metadata-*.service 2>&1";
         let told = machine.run_args(&["sh", "-c", verify])?;
@@ -79,6 +88,54 @@ pub(super) fn run() -> Result<()> {
         ready(lab, "hv1", &[A, B])?;
         let (answers, failures) = train.end()?;
         ensure!(answers > 0 && failures.is_empty(), "{answers} answers, failures: {failures:?}");
+
+        println!("the configuration is wrong, then metadata is switched off, then all is right again:");
+        for (text, state) in [
+            ("[meridian_metadata]\nverify_source_macs = enforce\n", "failed"),
+            ("[ovn]\novn_metadata_enabled = false\n", "active"),
+        ] {
+            fs::write(CONFIG, text)?;
+            for unit in [PROXY, AGENT] {
+                // It fails where the unit does.
+                let _ = machine.run(&format!("systemctl restart {unit}"));
+                eventually(WITHIN, "the unit has settled", || {
+                    let now = machine.property(unit, "ActiveState")?;
+                    ensure!(now == state, "{unit} is {now}");
+                    Ok(())
+                })?;
+                let restarts = machine.property(unit, "NRestarts")?;
+                ensure!(restarts == "0", "{unit} was started again {restarts} times");
+            }
+        }
+        let idle = machine.property(AGENT, "StatusText")?;
+        ensure!(idle.contains("metadata is switched off"), "{idle}");
+        fs::write(CONFIG, ENFORCED)?;
+        machine.run(&format!("systemctl restart {PROXY} {AGENT}"))?;
+        gets_its_own(&one, &VMS[0])?;
+
+        println!("haproxy listens, with the drop-in of the package:");
+        fs::create_dir_all(DROP_IN)?;
+        fs::copy(EXAMPLE, format!("{DROP_IN}/haproxy.conf"))?;
+        fs::write(CONFIG, format!("{ENFORCED}proxy_backend = haproxy\n"))?;
+        machine.run("systemctl daemon-reload")?;
+        machine.run(&format!("systemctl restart {PROXY} {AGENT}"))?;
+        ready(lab, "hv1", &[A, B])?;
+        let pid = || -> Result<String> {
+            let file = format!("/var/lib/neutron/external/pids/{A}.pid.haproxy");
+            Ok(fs::read_to_string(&file).with_context(|| format!("no {file}"))?.trim().to_owned())
+        };
+        let haproxy = eventually(WITHIN, "a haproxy runs", pid)?;
+        gets_its_own(&one, &VMS[0])?;
+        let status = machine.run(&format!("cat /proc/{haproxy}/status"))?;
+        ensure!(!status.contains("Uid:\t0\t"), "haproxy is root: {status}");
+        let train = Train::start(&one);
+        machine.run(&format!("systemctl restart {AGENT}"))?;
+        machine.run(&format!("systemctl stop {AGENT}"))?;
+        machine.run(&format!("systemctl start {AGENT}"))?;
+        ready(lab, "hv1", &[A, B])?;
+        let (answers, failures) = train.end()?;
+        ensure!(answers > 0 && failures.is_empty(), "{answers} answers, failures: {failures:?}");
+        ensure!(pid()? == haproxy, "a restart of the agent ended its haproxy");
 
         println!("the proxy is killed, and the package removed:");
         machine.run(&format!("systemctl kill --signal KILL {PROXY}"))?;

@@ -68,6 +68,9 @@ fn there_are_no_rows_where_packets_would_have_to_cross_a_tunnel() {
     let mut off = two_networks();
     off.settings(|settings| settings.ovn_metadata_enabled = false);
     assert!(none(&off), "metadata is switched off");
+    let mut without = two_networks();
+    without.settings(|settings| settings.metadata_router_route = false);
+    assert!(none(&without), "its path through routers is");
 
     let mut own_route = two_networks();
     own_route.edit(|txn| {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::Caller;
 use crate::resource::fixture::{Desk, fault};
+use crate::settings::MetadataPortOwner;
 use crate::world::Outside;
 
 fn member() -> Caller {
@@ -54,6 +55,19 @@ fn it_comes_with_the_network_and_has_an_address_in_each_subnet_with_dhcp() {
     desk.delete("subnets", &member(), &two).unwrap();
     assert!(!addresses(&desk, &network).contains(&"10.1.0.2".to_owned()));
     assert_eq!(desk.world.table::<Port>().len(), 1, "it is one port all the time");
+}
+
+#[test]
+fn its_owner_may_be_that_of_an_older_neutron() {
+    let mut desk = Desk::with(Outside::default());
+    desk.outside.settings.metadata_port_device_owner = MetadataPortOwner::Dhcp;
+    let network = desk.create("networks", &member(), json!({})).unwrap();
+    assert_eq!(port(&desk, &network).device_owner, "network:dhcp");
+    add(&mut desk, &network, 4, "10.0.0.0/24");
+    assert_eq!(addresses(&desk, &network), ["10.0.0.2"]);
+    assert_eq!(desk.world.table::<Port>().len(), 1);
+    desk.delete("networks", &member(), &network).unwrap();
+    assert!(desk.world.table::<Port>().is_empty());
 }
 
 #[test]

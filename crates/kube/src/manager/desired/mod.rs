@@ -8,6 +8,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod addresses;
+mod egress;
 mod networks;
 mod nodes;
 mod peers;
@@ -17,9 +18,11 @@ use std::collections::BTreeSet;
 
 use reconcile::{Class, Desire, ObjectId, Outcome, Problem};
 
-use super::settings::ManagerSettings;
-use super::snapshot::{Kind, Meta, Snapshot};
+use super::settings::{EgressAssigner, ManagerSettings};
 use super::state::{Desired, Notice, ObjectRef};
+use crate::cluster::kind::Kind;
+use crate::cluster::snapshot::{Meta, Snapshot};
+use egress::EgressLedger;
 use networks::NetworkLedger;
 use nodes::NodeLedger;
 use pods::PodLedger;
@@ -31,6 +34,7 @@ pub struct ManagerDecider {
     nodes: NodeLedger,
     networks: NetworkLedger,
     pods: PodLedger,
+    egress: EgressLedger,
 }
 
 impl ManagerDecider {
@@ -41,6 +45,7 @@ impl ManagerDecider {
             nodes: NodeLedger::default(),
             networks: NetworkLedger::default(),
             pods: PodLedger::default(),
+            egress: EgressLedger::default(),
         }
     }
 }
@@ -54,6 +59,9 @@ impl Desire for ManagerDecider {
         self.nodes.decide(snapshot, &self.settings, &mut out);
         let active = self.networks.decide(snapshot, &self.settings.cluster, &mut out);
         self.pods.decide(snapshot, &self.settings.cluster, &active, &mut out);
+        if self.settings.egress == EgressAssigner::Manager {
+            self.egress.decide(snapshot, &mut out);
+        }
         Outcome { value: out.desired, problems: out.problems, keep: BTreeSet::new() }
     }
 

@@ -6,9 +6,10 @@ mod ids;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::snapshot::{AttachmentObject, Kind, NetworkScope, ObjectName, PodObject, Snapshot};
 use super::super::state::{ConditionWant, FINALIZER, NAMESPACE_LABEL, ObjectRef, is_marked};
 use super::Decision;
+use crate::cluster::kind::Kind;
+use crate::cluster::snapshot::{AttachmentObject, NetworkScope, ObjectName, PodObject, Snapshot};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Network};
 use candidate::{Candidate, CandidateSource};
 use ids::IdLedger;
@@ -233,9 +234,9 @@ fn list(pods: &[String]) -> String {
 fn owner_of<'s>(
     attachment: &AttachmentObject,
     snapshot: &'s Snapshot,
-) -> Option<(Kind, &'s super::super::snapshot::Meta)> {
+) -> Option<(Kind, &'s crate::cluster::snapshot::Meta)> {
     let uid = &attachment.meta.owners.iter().find(|owner| owner.is_controller)?.uid;
-    let of = |objects: &'s super::super::snapshot::Objects<super::super::snapshot::NetworkObject>| {
+    let of = |objects: &'s crate::cluster::snapshot::Objects<crate::cluster::snapshot::NetworkObject>| {
         objects.values().find(|object| object.meta.uid == *uid).map(|object| &object.meta)
     };
     of(&snapshot.networks)

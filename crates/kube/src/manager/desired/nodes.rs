@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use super::super::numbers::Numbers;
 use super::super::settings::ManagerSettings;
-use super::super::snapshot::{Kind, NodeObject, ObjectName, Snapshot, by_age};
 use super::super::state::ObjectRef;
 use super::Decision;
 use super::peers::PeerLedger;
 use crate::annotation::{Annotation, TransitPeerSubnet};
+use crate::cluster::kind::Kind;
+use crate::cluster::snapshot::{NodeObject, ObjectName, Snapshot, by_age};
 use crate::ident::NodeId;
 
 /// The ids that nodes have.

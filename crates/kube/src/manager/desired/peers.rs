@@ -6,10 +6,11 @@ use ipnet::{Ipv4Net, Ipv6Net};
 
 use super::super::numbers::Numbers;
 use super::super::settings::{ManagerSettings, PeerSource};
-use super::super::snapshot::{Kind, NodeObject, ObjectName};
 use super::Decision;
 use crate::address::{DualNet, DualStack, PeerScheme};
 use crate::annotation::{Annotation, TransitPeerSubnet};
+use crate::cluster::kind::Kind;
+use crate::cluster::snapshot::{NodeObject, ObjectName};
 use crate::ident::NodeId;
 
 /// Seconds until an allocated subnet of a deleted node may be used again: other nodes may still have a port with its address.

@@ -1,18 +1,21 @@
 //! Addresses and tunnel keys of pods.
 
+mod gateways;
 mod pool;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::super::snapshot::{ClaimObject, Kind, ObjectName, PodObject, Snapshot, by_age};
 use super::super::state::{ObjectRef, PodWant};
 use super::Decision;
 use super::addresses::AddressOwner;
 use super::networks::ActiveNetwork;
 use crate::annotation::PodNetwork;
+use crate::cluster::kind::Kind;
+use crate::cluster::snapshot::{ClaimObject, ObjectName, PodObject, Snapshot, by_age};
 use crate::network::{ClusterNetwork, NetworkName};
-use pool::{NetworkPool, PodKeyOwner};
+use gateways::OldGateways;
+use pool::{KeyOwner, NetworkPool};
 
 /// The addresses that pods and claims have, by network.
 #[derive(Debug, Default)]
@@ -53,7 +56,8 @@ impl PodLedger {
             let key = keys.entry(&pod.meta.namespace).or_insert_with(|| active.key.to_string().into());
             pods.push(PodInNetwork { pod, active, key: Arc::clone(key) });
         }
-        self.release(snapshot, active);
+        let gateways = OldGateways::read(snapshot, out);
+        self.release(snapshot, active, &gateways);
         for active in active.values() {
             let name = &active.network.name;
             self.pools.entry(name.clone()).or_insert_with(|| NetworkPool::new(&active.network));
@@ -62,20 +66,28 @@ impl PodLedger {
             self.reserve_claim(claim, active);
         }
         // First everything that is annotated, then anything new.
+        gateways.reserve(&mut self.pools, out);
         for pod in &pods {
             self.reserve(pod, snapshot, out);
         }
         for pod in &pods {
-            match self.assign(pod, snapshot, cluster) {
+            match self.assign(pod, snapshot, cluster, &gateways) {
                 Ok(want) => out.desired.pods.extend(want),
                 Err(message) => out.problem(Kind::Pod, &pod.pod.meta, "ErrorAllocatingPod", message),
             }
         }
+        gateways.publish(&mut self.pools, active, out);
         self.publish_claims(snapshot, out);
     }
 
     /// Frees everything of pods that have ended and of claims that are gone.
-    fn release(&mut self, snapshot: &Snapshot, active: &BTreeMap<String, ActiveNetwork>) {
+    fn release(
+        &mut self,
+        snapshot: &Snapshot,
+        active: &BTreeMap<String, ActiveNetwork>,
+        gateways: &OldGateways<'_>,
+    ) {
+        let nodes = gateways.owners();
         let living: BTreeSet<&str> =
             snapshot.pods.values().filter(|pod| !pod.is_finished).map(|pod| pod.meta.uid.as_str()).collect();
         let networks: BTreeSet<&NetworkName> = active.values().map(|active| &active.network.name).collect();
@@ -92,6 +104,7 @@ impl PodLedger {
         for pool in self.pools.values_mut() {
             pool.retain(
                 |uid| living.contains(uid),
+                |node| nodes.contains(node),
                 |namespace, name| {
                     let object = ObjectName { namespace: namespace.to_owned(), name: name.to_owned() };
                     snapshot.claims.contains_key(&object)
@@ -156,7 +169,7 @@ impl PodLedger {
         let Ok(owner) = owner_of(pod, snapshot) else { return };
         let name = &pod.active.network.name;
         let Some(pool) = self.pools.get_mut(name) else { return };
-        let key = PodKeyOwner { attachment: Arc::clone(&pod.key), uid: meta.uid.clone() };
+        let key = KeyOwner::Pod { attachment: Arc::clone(&pod.key), uid: meta.uid.clone() };
         match pool.reserve(&owner, &key, &network, &pod.active.network) {
             Ok(()) => {
                 let assigned = Assigned {
@@ -180,6 +193,7 @@ impl PodLedger {
         pod: &PodInNetwork<'_>,
         snapshot: &Snapshot,
         cluster: &ClusterNetwork,
+        gateways: &OldGateways<'_>,
     ) -> Result<Option<PodWant>, String> {
         let meta = &pod.pod.meta;
         if !self.assigned.contains_key(&meta.uid) {
@@ -192,8 +206,11 @@ impl PodLedger {
             }
             let network = &pod.active.network;
             let pool = self.pools.get_mut(&network.name).ok_or("its network has no addresses")?;
-            let key = PodKeyOwner { attachment: Arc::clone(&pod.key), uid: meta.uid.clone() };
-            let made = pool.allocate(&owner, &key, request.mac, network, cluster)?;
+            let key = KeyOwner::Pod { attachment: Arc::clone(&pod.key), uid: meta.uid.clone() };
+            let mut made = pool.allocate(&owner, &key, request.mac, network, cluster)?;
+            if let Some(old) = gateways.gateway_of(pod.pod.node.as_deref(), network) {
+                made.ipv6_lla_gateway_ip = made.ipv6_lla_gateway_ip.map(|_| old);
+            }
             let assigned =
                 Assigned { network: Arc::new(made), name: network.name.clone(), owner, confirmed: None };
             self.assigned.insert(meta.uid.clone(), assigned);

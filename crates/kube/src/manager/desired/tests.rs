@@ -5,14 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::decode::{Part, decode};
 use super::super::plan::plan;
 use super::super::settings::PeerSource;
-use super::super::snapshot::{Described, ObjectName};
 use super::super::state::{NAMESPACE_LABEL, Observed};
-use super::super::write::{Change, PatchOp, Write};
 use super::*;
-use crate::annotation::{Annotation, PodNetworks, TransitPeerSubnet, TunnelKeys};
+use crate::annotation::{
+    Annotation, GatewayPortKeys, PodNetworks, TopologyVersion, TransitPeerSubnet, TunnelKeys,
+};
+use crate::cluster::decode::{Part, decode};
+use crate::cluster::kind::Reader;
+use crate::cluster::snapshot::{Described, ObjectName};
+use crate::cluster::write::{Change, PatchOp, Write};
 use crate::ident::{NetworkId, NodeId};
 
 /// The objects of the pretended API.
@@ -78,7 +81,7 @@ impl World {
         let mut snapshot = Snapshot::default();
         for ((kind, _), object) in &self.objects {
             let object = serde_json::from_value(object.clone()).unwrap();
-            match decode(*kind, object) {
+            match decode(Reader::Manager, *kind, object) {
                 Some(Part::Node(it)) => put(&mut snapshot.nodes, it),
                 Some(Part::Namespace(it)) => put(&mut snapshot.namespaces, it),
                 Some(Part::Pod(it)) => put(&mut snapshot.pods, it),
@@ -86,7 +89,8 @@ impl World {
                 Some(Part::ClusterNetwork(it)) => put(&mut snapshot.cluster_networks, it),
                 Some(Part::Attachment(it)) => put(&mut snapshot.attachments, it),
                 Some(Part::Claim(it)) => put(&mut snapshot.claims, it),
-                None => {}
+                Some(Part::EgressIp(it)) => put(&mut snapshot.egress_ips, it),
+                Some(Part::Service(_) | Part::Slice(_)) | None => {}
             }
         }
         snapshot
@@ -164,7 +168,7 @@ impl World {
     }
 }
 
-fn put<T: Described>(objects: &mut super::super::snapshot::Objects<T>, object: T) {
+fn put<T: Described>(objects: &mut crate::cluster::snapshot::Objects<T>, object: T) {
     objects.insert(object.meta().object_name(), std::sync::Arc::new(object));
 }
 
@@ -319,6 +323,110 @@ fn an_allocated_subnet_of_a_deleted_node_waits_before_it_is_used_again() {
     assert_ne!(subnet_of(&mut decider, &world, "b", 10), first);
     drop(decider.desire(&Snapshot { now: 60, ..world.snapshot() }));
     assert_eq!(decider.nodes.allocated_peers(), 1, "the grace is over");
+}
+
+/// The key of a node's gateway router in the network of namespace `ns`.
+fn gateway_key(world: &World, node: &str) -> Option<u16> {
+    let all = world.annotations_of(Kind::Node, GatewayPortKeys::KEY);
+    let text = all.get(&ObjectName { namespace: String::new(), name: node.into() })?;
+    GatewayPortKeys::parse(text).unwrap().0.get("ns_net").copied()
+}
+
+#[test]
+fn gateway_routers_have_keys_of_the_old_topology_while_a_node_is_old() {
+    let mut world = World::default();
+    for node in ["n1", "n2", "n3"] {
+        world.node(node);
+    }
+    world.namespace_with_network("ns", &["203.203.0.0/16"]);
+    world.pod("ns", "p1");
+    let mut decider = ManagerDecider::new(ManagerSettings::default());
+    world.converge(&mut decider);
+    assert_eq!(world.annotations_of(Kind::Node, GatewayPortKeys::KEY), BTreeMap::new(), "no node is old");
+
+    // ovn-kubernetes gave keys to two nodes, one of them the key of a pod here, and n3 has come since.
+    let key = GatewayPortKeys::KEY;
+    world.annotate(Kind::Node, "", "n1", key, Some(r#"{"ns_net":"4","other_net":"7"}"#));
+    world.annotate(Kind::Node, "", "n2", key, Some(r#"{"ns_net":"10"}"#));
+    world.converge(&mut decider);
+    let given: Vec<Option<u16>> = ["n1", "n2", "n3"].map(|node| gateway_key(&world, node)).to_vec();
+    assert_eq!(given[0], Some(4));
+    assert!(given[1].is_some_and(|it| it > 10) && given[2].is_some_and(|it| it > 10), "{given:?}");
+    assert_ne!(given[1], given[2]);
+
+    // Another manager, an edit, and new pods change nothing.
+    let mut decider = ManagerDecider::new(ManagerSettings::default());
+    for pod in ["p2", "p3", "p4"] {
+        world.pod("ns", pod);
+    }
+    world.converge(&mut decider);
+    world.annotate(Kind::Node, "", "n2", key, Some(r#"{"ns_net":"5"}"#));
+    world.converge(&mut decider);
+    assert_eq!(["n1", "n2", "n3"].map(|node| gateway_key(&world, node)).to_vec(), given);
+
+    // One after the other switches. The keys stay until the last one has.
+    for node in ["n3", "n1", "n2"] {
+        assert_eq!(gateway_key(&world, "n1"), Some(4));
+        world.annotate(Kind::Node, "", node, TopologyVersion::KEY, Some("2.0"));
+        world.converge(&mut decider);
+    }
+    let left = world.annotations_of(Kind::Node, key);
+    let texts: Vec<&str> = left.values().map(|text| text.as_str()).collect();
+    assert_eq!(texts, [r#"{"other_net":"7"}"#, "{}", "{}"], "entries of others stay");
+    world.pod("ns", "p5");
+    world.converge(&mut decider);
+}
+
+#[test]
+fn pods_of_old_nodes_have_the_gateway_router_of_their_node_as_gateway() {
+    let mut world = World::default();
+    world.node("n");
+    world.node("other");
+    world.namespace_with_network("ns", &["203.203.0.0/16", "2010:100:200::/60"]);
+    let mut decider = ManagerDecider::new(ManagerSettings::default());
+    world.converge(&mut decider);
+    let gateway = |world: &World, pod: &str| {
+        let all = world.annotations_of(Kind::Pod, PodNetworks::KEY);
+        let text = &all[&ObjectName { namespace: "ns".into(), name: pod.into() }];
+        PodNetworks::parse(text)
+            .unwrap()
+            .get("ns/net")
+            .unwrap()
+            .unwrap()
+            .ipv6_lla_gateway_ip
+            .unwrap()
+            .to_string()
+    };
+    world.pod("ns", "before");
+    world.converge(&mut decider);
+    // Pods of these tests run on node n, the one with id 2.
+    world.annotate(Kind::Node, "", "n", GatewayPortKeys::KEY, Some(r#"{"ns_net":"4"}"#));
+    world.pod("ns", "old");
+    world.converge(&mut decider);
+    world.annotate(Kind::Node, "", "n", TopologyVersion::KEY, Some("2.0"));
+    world.pod("ns", "after");
+    world.converge(&mut decider);
+    assert_eq!(gateway(&world, "old"), "fe80::858:64ff:fe41:2");
+    for pod in ["before", "after"] {
+        assert_eq!(gateway(&world, pod), "fe80::858:cbff:fecb:1", "{pod}");
+    }
+}
+
+#[test]
+fn keys_that_nobody_can_read_keep_the_cluster_in_the_mixed_stage() {
+    let mut world = World::default();
+    for node in ["n1", "n2"] {
+        world.node(node);
+    }
+    world.namespace_with_network("ns", &["203.203.0.0/16"]);
+    world.annotate(Kind::Node, "", "n1", GatewayPortKeys::KEY, Some("x"));
+    let mut decider = ManagerDecider::new(ManagerSettings::default());
+    world.converge(&mut decider);
+    assert!(gateway_key(&world, "n2").is_some());
+    let all = world.annotations_of(Kind::Node, GatewayPortKeys::KEY);
+    assert!(all.values().any(|text| text == "x"), "the manager leaves it to the operator");
+    let problems = decider.desire(&world.snapshot()).problems;
+    assert!(problems.iter().any(|it| it.code == "GatewayKeysInvalid"), "{problems:?}");
 }
 
 proptest! {

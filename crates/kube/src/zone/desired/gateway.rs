@@ -7,9 +7,10 @@ use ovn::text::{HostAddr, PortAddresses, Text};
 use ovsdb::Ref;
 
 use super::transit::neighbour;
-use super::{Draft, host, map, nat, networks, refs, routes, text};
+use super::{Draft, egress, host, map, nat, networks, old, policies, refs, routes, text};
 use crate::address::{DualNet, SharedMasquerade, gateway_masquerade, mac_of, mac_of_address};
 use crate::annotation::L3GatewayConfig;
+use crate::zone::Topology;
 
 /// The name of the physical network of the external bridge.
 const PHYSICAL_NETWORK: &str = "physnet";
@@ -17,25 +18,35 @@ const PHYSICAL_NETWORK: &str = "physnet";
 const NEIGHBOUR_AGE: u32 = 300;
 
 pub(super) fn compile(draft: &mut Draft<'_>) {
-    let mut ports = vec![port_to_transit(draft)];
+    let mut ports = match draft.snapshot.topology {
+        Topology::New => vec![port_to_transit(draft)],
+        Topology::Old => vec![old::gateway_to_switch(draft)],
+    };
     let mut gateway_ids = Vec::new();
     if let Some(gateway) = draft.local.gateway.clone() {
         ports.push(port_to_external(draft, &gateway));
         external_switch(draft, &gateway);
-        let addresses: Vec<String> = gateway.addresses.iter().map(|net| net.addr().to_string()).collect();
+        let addresses = draft.network.network.of_families(&gateway.addresses);
+        let addresses: Vec<String> = addresses.map(|net| net.addr().to_string()).collect();
         gateway_ids.extend(addresses.first().map(|first| ("physical_ip", first.clone())));
         gateway_ids.push(("physical_ips", addresses.join(",")));
     }
     let join: Vec<String> =
         draft.local.join(&draft.network.network).addresses().all().map(|it| it.to_string()).collect();
     let static_routes = routes::of_gateway_router(draft);
-    let nat = nat::of_gateway_router(draft);
+    let mut nat = nat::of_gateway_router(draft);
+    let mut policies = egress::of_gateway_router(draft);
+    if draft.is_old() {
+        policies.extend(policies::of_pods(draft));
+        nat.extend(nat::to_management(draft));
+    }
     let mut external_ids = draft.datapath_ids();
     gateway_ids.into_iter().for_each(|(key, value)| _ = external_ids.insert(key.into(), value.into()));
     let router = LogicalRouter {
         name: text(draft.names.gateway_router(draft.node())),
         ports: refs(ports),
         static_routes: refs(static_routes),
+        policies: refs(policies),
         nat: refs(nat),
         options: map([
             ("chassis", text(draft.local.chassis.as_str())),
@@ -56,7 +67,7 @@ pub(super) fn compile(draft: &mut Draft<'_>) {
 fn port_to_transit(draft: &mut Draft<'_>) -> Ref<LogicalRouterPort> {
     let network = &draft.network.network;
     let join = draft.local.join(network);
-    let peers = draft.local.peer_subnet(network, &draft.snapshot.cluster).gateway_side();
+    let peers = draft.peers.gateway_side();
     let row = LogicalRouterPort {
         name: text(draft.names.gateway_to_transit(draft.node())),
         mac: Text::from(mac_of(join.addresses()).unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! Policies of the transit router: exceptions from the route that sends all traffic of pods to the gateway router.
+//! Policies of the pods' router: exceptions from the route that sends all traffic of pods to the gateway router.
 
 use std::net::IpAddr;
 
@@ -8,19 +8,19 @@ use ovn::text::Text;
 use ovn::text::match_expr::{End, Match, Side};
 use ovsdb::Ref;
 
-use super::{Draft, text};
+use super::{Draft, egress, text};
 
 /// Traffic to the node itself goes through its management port.
 const TO_NODE: i64 = 1004;
 /// Traffic that stays in the overlay goes on as routed.
-const INSIDE: i64 = 102;
+pub(super) const INSIDE: i64 = 102;
 
-type Policy = Ref<LogicalRouterPolicy>;
+pub(super) type Policy = Ref<LogicalRouterPolicy>;
 
-pub(super) fn of_transit_router(draft: &mut Draft<'_>) -> Vec<Policy> {
+pub(super) fn of_pods(draft: &mut Draft<'_>) -> Vec<Policy> {
     let network = &draft.network.network;
     let mut policies = Vec::new();
-    let from_switch = draft.names.router_to_switch();
+    let from_switch = draft.gateway_port();
     for node in draft.local.addresses.addresses().all() {
         let Some(management) = network.management.addresses().of_family(node) else { continue };
         let matches = Match::port(Side::In, &from_switch).and(Match::ip(End::Dst, node));
@@ -40,10 +40,11 @@ pub(super) fn of_transit_router(draft: &mut Draft<'_>) -> Vec<Policy> {
             policies.push(draft.own(&format!("policy-inside {subnet} {to}"), row));
         }
     }
+    policies.extend(egress::of_pods(draft));
     policies
 }
 
-fn policy(draft: &Draft<'_>, priority: i64, matches: Match) -> LogicalRouterPolicy {
+pub(super) fn policy(draft: &Draft<'_>, priority: i64, matches: Match) -> LogicalRouterPolicy {
     LogicalRouterPolicy {
         priority,
         matches: text(matches),

@@ -9,11 +9,12 @@ use ipnet::IpNet;
 use ovn::nb::{LogicalRouterStaticRoute, RoutePolicy};
 use ovn::text::{Nexthop, Text};
 use ovsdb::{Map, Ref, Str};
+use reconcile::ObjectId;
 
-use super::{Draft, host, host_cell, text};
+use super::{Draft, host, host_cell, identity, text};
 use crate::address::{DualAddress, DualNet, SharedMasquerade};
 use crate::annotation::GatewayMode;
-use crate::zone::ZoneNode;
+use crate::zone::{Topology, ZoneNode};
 
 type Route = Ref<LogicalRouterStaticRoute>;
 
@@ -21,40 +22,57 @@ pub(super) fn of_transit_router(draft: &mut Draft<'_>) -> Vec<Route> {
     let network = &draft.network.network;
     let mut routes = Vec::new();
     for (name, node) in draft.remote_nodes() {
-        if draft.is_reachable(node) {
+        if let Some(hops) = draft.remote_hops(node) {
+            let object = identity::of_remote_gateway(&draft.names, name);
             let ids = draft.remote_ids(name);
-            routes.extend(to_join(draft, name, node, &ids));
+            routes.extend(to_join(draft, object, (name, node, hops), &ids));
         }
     }
     let ids = draft.external_ids();
-    routes.extend(to_join(draft, draft.node(), draft.local, &ids));
+    let local = (draft.node(), draft.local, draft.peers.gateway_side().addresses());
+    routes.extend(to_join(draft, draft.object.clone(), local, &ids));
     // Pods leave the overlay through the gateway router of their own node, whatever their destination.
-    let is_local_mode = is_local_mode(draft);
-    let hops = match is_local_mode {
+    let hops = match is_local_mode(draft) {
         true => network.management.addresses(),
-        false => gateway_side(draft, draft.local),
+        false => draft.peers.gateway_side().addresses(),
     };
-    for (subnet, hop) in by_family(network.subnets, hops) {
-        let row =
-            LogicalRouterStaticRoute { policy: Some(RoutePolicy::SrcIp), ..route(subnet, hop, None, &ids) };
-        routes.push(draft.own(&format!("transit-egress {subnet}"), row));
-    }
-    if !is_local_mode {
-        for (service, addresses) in &draft.snapshot.shared_services {
-            routes.extend(to_service(draft, service, addresses));
-        }
-    }
+    routes.extend(of_egress(draft, hops));
+    routes.extend(to_services(draft));
     routes
 }
 
+/// The routes that pods leave the overlay by, whatever their destination.
+fn of_egress(draft: &mut Draft<'_>, hops: DualAddress) -> Vec<Route> {
+    let (subnets, ids) = (draft.network.network.subnets, draft.external_ids());
+    let own = |(subnet, hop)| {
+        let row =
+            LogicalRouterStaticRoute { policy: Some(RoutePolicy::SrcIp), ..route(subnet, hop, None, &ids) };
+        draft.own(&format!("transit-egress {subnet}"), row)
+    };
+    by_family(subnets, hops).map(own).collect()
+}
+
+/// The routes to services of the default network. In local mode the host's own routes lead there.
+fn to_services(draft: &mut Draft<'_>) -> Vec<Route> {
+    if is_local_mode(draft) {
+        return Vec::new();
+    }
+    let services = draft.snapshot.shared_services.iter();
+    services.flat_map(|(service, addresses)| to_service(draft, service, addresses)).collect()
+}
+
 /// The routes to a node's join addresses, through its gateway router.
-fn to_join(draft: &mut Draft<'_>, name: &str, node: &ZoneNode, ids: &Map<Str, Str>) -> Vec<Route> {
+fn to_join(
+    draft: &mut Draft<'_>,
+    object: ObjectId,
+    (name, node, hops): (&str, &ZoneNode, DualAddress),
+    ids: &Map<Str, Str>,
+) -> Vec<Route> {
     let join = node.join(&draft.network.network);
-    let hops = gateway_side(draft, node);
     let pairs = by_family(join, hops);
     let own = |(join, hop): (IpNet, IpAddr)| {
         let row = route(host(join.addr()), hop, None, ids);
-        draft.own(&format!("transit-join {name} {}", join.addr()), row)
+        draft.own_for(object.clone(), &format!("transit-join {name} {}", join.addr()), row)
     };
     pairs.map(own).collect()
 }
@@ -76,13 +94,10 @@ fn to_service(draft: &mut Draft<'_>, service: &str, addresses: &[IpAddr]) -> Vec
 pub(super) fn of_gateway_router(draft: &mut Draft<'_>) -> Vec<Route> {
     let network = &draft.network.network;
     let ids = draft.external_ids();
-    let to_transit = draft.names.gateway_to_transit(draft.node());
-    let peers = draft.local.peer_subnet(network, &draft.snapshot.cluster).router_side().addresses();
-    let mut routes = Vec::new();
-    for (subnet, hop) in by_family(network.subnets, peers) {
-        let row = route(subnet, hop, Some(&to_transit), &ids);
-        routes.push(draft.own(&format!("gateway-pods {subnet}"), row));
-    }
+    let mut routes = match draft.snapshot.topology {
+        Topology::New => to_pods(draft, &ids),
+        Topology::Old => of_old_gateway_router(draft),
+    };
     let Some(gateway) = &draft.local.gateway else { return routes };
     let to_external = draft.names.gateway_to_external(draft.node());
     let masquerade = draft.snapshot.cluster.masquerade.only_families_of(&network.subnets);
@@ -99,14 +114,32 @@ pub(super) fn of_gateway_router(draft: &mut Draft<'_>) -> Vec<Route> {
     routes
 }
 
+/// The routes from the gateway router to the pods.
+fn to_pods(draft: &mut Draft<'_>, ids: &Map<Str, Str>) -> Vec<Route> {
+    let network = &draft.network.network;
+    let to_transit = draft.names.gateway_to_transit(draft.node());
+    let peers = draft.peers.router_side().addresses();
+    let own = |(subnet, hop)| {
+        let row = route(subnet, hop, Some(&to_transit), ids);
+        draft.own(&format!("gateway-pods {subnet}"), row)
+    };
+    by_family(network.subnets, peers).map(own).collect()
+}
+
+/// The routes that the transit router has in the new topology. The gateway router of the old one is on the switch itself.
+fn of_old_gateway_router(draft: &mut Draft<'_>) -> Vec<Route> {
+    let hops = match is_local_mode(draft) {
+        true => draft.network.network.management.addresses(),
+        false => DualAddress::default(),
+    };
+    let mut routes = of_egress(draft, hops);
+    routes.extend(to_services(draft));
+    routes
+}
+
 /// Whether traffic leaves the overlay through the host's own routes.
 pub(super) fn is_local_mode(draft: &Draft<'_>) -> bool {
     draft.local.gateway.as_ref().is_some_and(|gateway| gateway.mode == GatewayMode::Local)
-}
-
-/// A node's gateway router as the transit router reaches it.
-fn gateway_side(draft: &Draft<'_>, node: &ZoneNode) -> DualAddress {
-    node.peer_subnet(&draft.network.network, &draft.snapshot.cluster).gateway_side().addresses()
 }
 
 /// Subnets with the next hop of their family.

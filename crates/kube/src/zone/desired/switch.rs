@@ -1,18 +1,21 @@
 //! The layer-2 switch, its ports to router, management port and pods.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ovn::PortType;
 use ovn::nb::{LogicalSwitch, LogicalSwitchPort};
 use ovn::text::{HostAddr, PortAddresses, PortSecurity, Text};
-use ovsdb::{Ref, Str};
+use ovsdb::{Ref, Set, Str};
+use reconcile::{Class, Problem};
 
-use super::{Draft, map, refs, text};
-use crate::ident::MANAGEMENT_PORT_KEY;
+use super::{Draft, egress, identity, map, refs, text};
+use crate::ident::{LAST_PLATFORM_KEY, MANAGEMENT_PORT_KEY, ROUTER_PORT_KEY};
 use crate::zone::ZonePod;
+use crate::zone::migration::PodTraffic;
 
-pub(super) fn compile(draft: &mut Draft<'_>, router_port: Ref<LogicalSwitchPort>) {
-    let mut ports = vec![router_port, management_port(draft)];
+pub(super) fn compile(draft: &mut Draft<'_>, mut ports: Vec<Ref<LogicalSwitchPort>>) {
+    ports.push(management_port(draft));
     for pod in &draft.network.pods {
         ports.extend(pod_port(draft, pod));
     }
@@ -27,8 +30,10 @@ pub(super) fn compile(draft: &mut Draft<'_>, router_port: Ref<LogicalSwitchPort>
     ];
     config.extend(network.subnets.ipv4.map(|net| ("subnet", text(net))));
     config.extend(network.subnets.ipv6.map(|net| ("ipv6_prefix", text(net.network()))));
+    let qos_rules = egress::of_switch(draft);
     let switch = LogicalSwitch {
         name,
+        qos_rules: refs(qos_rules),
         ports: refs(ports),
         other_config: map(config),
         external_ids: draft.datapath_ids(),
@@ -44,20 +49,49 @@ fn management_port(draft: &mut Draft<'_>) -> Ref<LogicalSwitchPort> {
     let row = LogicalSwitchPort {
         name: text(draft.names.management_port(draft.node())),
         addresses: [Text::from(fixed(network.management_mac(), &ips))].into_iter().collect(),
-        options: map([("requested-tnl-key", text(MANAGEMENT_PORT_KEY))]),
+        options: map(platform_keys(draft).management.map(|key| ("requested-tnl-key", text(key)))),
         external_ids: draft.external_ids(),
         ..Default::default()
     };
     draft.own("management", row)
 }
 
+/// The tunnel keys of the platform's ports on the switch.
+pub(super) struct PlatformKeys {
+    pub(super) router: Option<u16>,
+    pub(super) management: Option<u16>,
+}
+
+/// The keys of the platform's ports. In the old topology pods and gateway routers may have got these keys, and they keep them: OVN
+/// would delete and create one of two ports that request the same key. All zones see the same pods and so choose the same keys;
+/// if none is left, OVN chooses.
+pub(super) fn platform_keys(draft: &Draft<'_>) -> PlatformKeys {
+    let pods = draft.network.pods.iter().filter_map(|pod| pod.addresses.tunnel_id);
+    let gateways = draft.snapshot.nodes.values().filter_map(|node| node.old_key(&draft.network.network));
+    let taken: BTreeSet<u16> = pods.chain(gateways).filter(|key| *key <= LAST_PLATFORM_KEY).collect();
+    let free = |first: u16, other: Option<u16>| {
+        (first..=LAST_PLATFORM_KEY).find(|key| !taken.contains(key) && Some(*key) != other)
+    };
+    let router = free(ROUTER_PORT_KEY, None);
+    PlatformKeys { router, management: free(MANAGEMENT_PORT_KEY, router) }
+}
+
 /// The port of a pod: a VIF in its own zone, a remote port in all others.
 fn pod_port(draft: &mut Draft<'_>, pod: &ZonePod) -> Option<Ref<LogicalSwitchPort>> {
     let ips: Vec<IpAddr> = pod.addresses.addresses().map(|net| net.addr()).collect();
+    let name = identity::pod_port(&pod.attachment, &pod.namespace, &pod.name);
+    let object = identity::of_pod(&name);
+    if draft.snapshot.unreadable.contains(&pod.node) {
+        draft.out.keep.insert(object);
+        return None;
+    }
     let Some(key) = pod.addresses.tunnel_id else {
-        let message =
-            format!("pod {}/{} has no tunnel key; its annotation is incomplete", pod.namespace, pod.name);
-        draft.report("pod-without-key", message);
+        let message = format!(
+            "pod {}/{} has no tunnel key, so its port stays as it is; see that the manager runs",
+            pod.namespace, pod.name
+        );
+        let problem = Problem::error(object, Class::Transient, "pod-without-key", message);
+        draft.out.undecided(problem);
         return None;
     };
     // A pod of a node without rows is on no chassis yet.
@@ -71,11 +105,13 @@ fn pod_port(draft: &mut Draft<'_>, pod: &ZonePod) -> Option<Ref<LogicalSwitchPor
         vec![("requested-tnl-key", text(key)), ("requested-chassis", text(node.chassis.as_str()))];
     let mut external_ids = draft.external_ids();
     let attachment = pod.attachment.to_string();
-    for (key, value) in [("pod", "true"), ("namespace", &pod.namespace), ("k8s.ovn.org/nad", &attachment)] {
+    for (key, value) in
+        [(identity::POD, "true"), ("namespace", &pod.namespace), ("k8s.ovn.org/nad", &attachment)]
+    {
         external_ids.insert(key.into(), value.into());
     }
     let mut row = LogicalSwitchPort {
-        name: format!("{}{}_{}", pod.attachment.row_prefix(), pod.namespace, pod.name).into(),
+        name: name.into(),
         addresses: [Text::from(fixed(mac, &ips))].into_iter().collect(),
         ..Default::default()
     };
@@ -85,10 +121,14 @@ fn pod_port(draft: &mut Draft<'_>, pod: &ZonePod) -> Option<Ref<LogicalSwitchPor
         row.port_security = [Text::from(PortSecurity::Source { mac, ips })].into_iter().collect();
     } else {
         row.kind = PortType::Remote;
-        external_ids.insert("k8s.ovn.org/node".into(), pod.node.as_str().into());
+        external_ids.insert(identity::NODE.into(), pod.node.as_str().into());
+    }
+    if pod.traffic == PodTraffic::Blocked {
+        row.enabled = Some(false);
+        row.addresses = Set::default();
     }
     (row.options, row.external_ids) = (map(options), external_ids);
-    Some(draft.own(&format!("pod {}", pod.uid), row))
+    Some(draft.own_for(object, &format!("pod {}", pod.uid), row))
 }
 
 fn fixed(mac: ovn::MacAddr, ips: &[IpAddr]) -> PortAddresses {

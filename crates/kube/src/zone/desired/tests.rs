@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::net::IpAddr;
 
 use ovn::target::{Part, Row};
 use ovsdb::Uuid;
@@ -11,14 +10,24 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::address::PeerScheme;
-use crate::annotation::{Annotation, ChassisId, GatewayMode, L3GatewayConfig, PodNetwork, TunnelKeys};
+use crate::annotation::{
+    Annotation, ChassisId, GatewayMode, GatewayPortKeys, L3GatewayConfig, PodNetwork, TunnelKeys,
+};
 use crate::ident::{NetworkId, NodeId};
 use crate::network::{AttachmentKey, ClusterNetwork, Layer2Input, NetworkName};
+use crate::upgrade::LastingRows;
+use crate::zone::migration::PodTraffic;
 use crate::zone::{NameProfile, ZonePod};
 
 // These tests run a real database.
 #[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 mod database;
+mod egress;
+mod migration;
+// These tests run a real database.
+#[allow(clippy::disallowed_methods, clippy::disallowed_types)]
+mod takeover;
+mod upgrade;
 
 const OWNER: &str = "meridian";
 
@@ -32,7 +41,11 @@ fn node(id: u16) -> ZoneNode {
     ZoneNode {
         id: NodeId::new(id.into()).unwrap(),
         chassis: ChassisId::parse(&format!("ch{}", id - 1)).unwrap(),
-        peers: None,
+        encaps: [format!("172.18.0.{id}").parse().unwrap()].into(),
+        is_new: true,
+        peers: Some(
+            PeerScheme::Seed.derive(ClusterNetwork::default().transit, NodeId::new(id.into()).unwrap()),
+        ),
         gateway: Option::<L3GatewayConfig>::parse(&gateway).unwrap(),
         addresses: DualNet::from_nets([
             address(format!("172.18.0.{id}/16")),
@@ -40,6 +53,7 @@ fn node(id: u16) -> ZoneNode {
         ])
         .unwrap(),
         has_gateway_mtu: true,
+        old_keys: GatewayPortKeys::default(),
     }
 }
 
@@ -49,11 +63,14 @@ fn zone(local: &str) -> ZoneSnapshot {
     let remote = nodes.iter().filter(|(name, _)| *name != local);
     ZoneSnapshot {
         local: local.to_owned(),
+        topology: Topology::New,
         cluster: ClusterNetwork::default(),
         default_mtu: 1400,
         profile: NameProfile::Seed,
         remote_chassis: remote.map(|(_, node)| node.chassis.as_str().to_owned()).collect(),
         nodes,
+        unreadable: BTreeSet::new(),
+        lasting: LastingRows::default(),
         shared_services: [
             ("default/kubernetes".to_owned(), vec!["10.96.0.1".parse().unwrap()]),
             ("kube-system/kube-dns".to_owned(), vec!["10.96.0.10".parse().unwrap()]),
@@ -83,6 +100,8 @@ fn pod(name: &str, node: &str, last: u8, key: u16) -> ZonePod {
             tunnel_id: Some(key),
             role: Some("primary".into()),
         },
+        traffic: PodTraffic::Passes,
+        egress: None,
     }
 }
 
@@ -107,6 +126,16 @@ fn network(subnets: &[&str], cluster: &ClusterNetwork) -> ZoneNetwork {
         keys: TunnelKeys::parse("[16711684,16715779]").unwrap(),
         pods: vec![pod("a", "node1", 5, 10), pod("b", "node3", 6, 11)],
     }
+}
+
+/// The network of the worked example.
+pub(crate) fn dual_network() -> crate::network::Layer2Network {
+    network(&DUAL, &ClusterNetwork::default()).network
+}
+
+/// The nodes of the worked example.
+pub(crate) fn three_nodes() -> BTreeMap<String, ZoneNode> {
+    zone("node1").nodes
 }
 
 const DUAL: [&str; 2] = ["203.203.0.0/16", "2010:100:200::/60"];
@@ -140,7 +169,7 @@ fn dump(part: &Part) -> String {
     let mut lines = BTreeSet::new();
     for (id, row) in part.rows() {
         let mut line = format!("{} {}", id.table, names[&id.uuid]);
-        for spec in row.columns().iter().filter(|spec| !["name", "external_ids"].contains(&spec.name)) {
+        for spec in row.columns().iter().filter(|spec| spec.name != "name") {
             if let Some(mut value) = column(row, spec.name) {
                 for (uuid, name) in &names {
                     value = value.replace(&uuid.to_string(), &format!("<{name}>"));
@@ -168,6 +197,8 @@ fn scenario_16_three_zones_have_the_rows_of_the_worked_example() {
 fn scenario_17_names_and_numbers_of_ovn_kubernetes() {
     let mut zone = zone("node3");
     (zone.profile, zone.cluster.peers) = (NameProfile::Upstream, PeerScheme::Upstream);
+    // ovn-kubernetes writes no peer subnets into annotations.
+    zone.nodes.values_mut().for_each(|node| node.peers = None);
     let part = compiled(&zone, &network(&DUAL, &zone.cluster));
     insta::assert_snapshot!("upstream_node3", dump(&part));
 }
@@ -201,6 +232,9 @@ fn scenario_19_a_node_without_its_chassis_row_has_no_remote_ports() {
     assert!(!text.contains("test12.namespace.scoped_test12_b"), "its pods wait as well\n{text}");
     // A router port, two routes to the join addresses, two neighbours, a pod.
     assert_eq!(all - compiled(&zone, &whole).rows().count(), 1 + 2 + 2 + 1);
+    // The chassis appears, and with it exactly these rows.
+    zone.remote_chassis.insert("ch3".into());
+    assert_eq!(compiled(&zone, &whole).rows().count(), all);
 }
 
 #[test]
@@ -212,6 +246,10 @@ fn scenario_24_every_next_hop_has_a_default_route() {
     for hop in ["172.18.0.1", "172.18.0.254", "fc00:f853:ccd:e793::1"] {
         assert!(text.contains(&format!("/0 {hop}\n")), "{hop} in\n{text}");
     }
+    // The address of the node changes: its policy is replaced.
+    zone.nodes.get_mut("node1").unwrap().addresses.ipv4 = Some("172.18.0.99/16".parse().unwrap());
+    let text = dump(&compiled(&zone, &network(&DUAL, &zone.cluster)));
+    assert!(text.contains("ip4.dst == 172.18.0.99") && !text.contains("ip4.dst == 172.18.0.2"), "{text}");
 }
 
 #[test]
@@ -254,18 +292,116 @@ fn rows_stay_while_the_local_node_is_not_ready() {
 
 #[test]
 fn remote_chassis_are_marked_as_remote() {
-    let encaps: Vec<IpAddr> = vec!["172.18.0.3".parse().unwrap()];
-    let text = dump(&compile_chassis("node2", &node(3), encaps, OWNER));
+    let out = compile_chassis(&zone("node1"), &ChassisSeen::default(), OWNER);
+    assert!(out.problems.is_empty() && out.value.keys().eq(["node2", "node3"]), "{out:?}");
+    let text = dump(&out.value["node2"]);
     assert!(text.contains("other_config: {is-remote=true}") && text.contains("ip: 172.18.0.3"), "{text}");
 }
 
-/// The tunnel keys of a zone by the name of the port.
+#[test]
+fn chassis_of_other_programs_serve_and_conflicts_are_reported() {
+    let foreign = |name: &str, is_remote| ChassisSeen {
+        foreign: [(name.to_owned(), is_remote)].into(),
+        ..ChassisSeen::default()
+    };
+    let remote = compile_chassis(&zone("node1"), &foreign("ch2", true), OWNER);
+    assert!(remote.problems.is_empty() && remote.value.keys().eq(["node3"]), "{remote:?}");
+    let local = compile_chassis(&zone("node1"), &foreign("ch2", false), OWNER);
+    assert_eq!(local.problems[0].code, "chassis-of-this-zone");
+    let ends = [("172.18.0.3".parse().unwrap(), "before".to_owned())].into();
+    let taken =
+        compile_chassis(&zone("node1"), &ChassisSeen { foreign_ends: ends, ..ChassisSeen::default() }, OWNER);
+    assert_eq!(taken.problems[0].code, "tunnel-address-conflict");
+    assert!(taken.value.keys().eq(["node3"]), "one bad node stops no other");
+    let mut copied = zone("node1");
+    copied.nodes.get_mut("node3").unwrap().chassis = ChassisId::parse("ch1").unwrap();
+    let own = compile_chassis(&copied, &ChassisSeen::default(), OWNER);
+    assert_eq!(own.problems[0].code, "chassis-conflict");
+}
+
+#[test]
+fn rows_of_a_node_whose_annotations_do_not_parse_stay() {
+    let mut zone = zone("node1");
+    zone.nodes.remove("node3");
+    zone.unreadable.insert("node3".into());
+    let seen = ChassisSeen { own: [("node3".to_owned(), "ch3".to_owned())].into(), ..ChassisSeen::default() };
+    let out = compile_chassis(&zone, &seen, OWNER);
+    assert!(out.keep.contains(&ObjectId::new("chassis", "ch3")), "{out:?}");
+    let out = compile(&zone, &network(&DUAL, &zone.cluster), OWNER);
+    for (kind, id) in [
+        ("remote-gateway", "trtor-GR_test12_namespace.scoped_node3"),
+        ("pod", "test12.namespace.scoped_test12_b"),
+    ] {
+        assert!(out.keep.contains(&ObjectId::new(kind, id)), "{id} in {:?}", out.keep);
+    }
+}
+
+#[test]
+fn a_pod_that_loses_its_key_keeps_its_port() {
+    let zone = zone("node1");
+    let mut whole = network(&DUAL, &zone.cluster);
+    whole.pods[0].addresses.tunnel_id = None;
+    let out = compile(&zone, &whole, OWNER);
+    assert_eq!(out.problems[0].code, "pod-without-key");
+    assert!(out.keep.contains(&ObjectId::new("pod", "test12.namespace.scoped_test12_a")));
+}
+
+#[test]
+fn peer_subnets_are_never_guessed() {
+    let mut zone = zone("node1");
+    let whole = network(&DUAL, &zone.cluster);
+    zone.nodes.get_mut("node3").unwrap().peers = None;
+    let text = dump(&compiled(&zone, &whole));
+    assert!(!text.contains("trtor-GR_test12_namespace.scoped_node3"), "{text}");
+    assert!(text.contains("test12.namespace.scoped_test12_b"), "its pods do not need them\n{text}");
+    zone.nodes.get_mut("node1").unwrap().peers = None;
+    let out = compile(&zone, &whole, OWNER);
+    assert_eq!(out.problems[0].code, "node-not-ready");
+    // ovn-kubernetes derives all of them.
+    zone.profile = NameProfile::Upstream;
+    assert!(compile(&zone, &whole, OWNER).problems.is_empty());
+}
+
+#[test]
+fn a_node_of_the_old_topology_has_no_port_on_the_transit_router() {
+    let mut zone = zone("node1");
+    zone.nodes.get_mut("node3").unwrap().is_new = false;
+    let text = dump(&compiled(&zone, &network(&DUAL, &zone.cluster)));
+    assert!(!text.contains("trtor-GR_test12_namespace.scoped_node3"), "{text}");
+    assert!(text.contains("test12.namespace.scoped_test12_b"), "pods do not depend on it\n{text}");
+}
+
+#[test]
+fn scenario_13_a_network_with_its_own_transit_subnet_derives_its_peers() {
+    let zone = zone("node1");
+    let whole = network(&["100.88.0.0/16"], &zone.cluster);
+    assert_eq!(whole.network.transit.ipv4.unwrap().to_string(), "100.89.0.0/16");
+    let text = dump(&compiled(&zone, &whole));
+    assert!(text.contains("networks: [100.89.0.5/30]") || text.contains("networks: 100.89.0.5/30"), "{text}");
+    // The nodes' annotations are those of the cluster's transit subnet.
+    assert!(!text.contains("100.88.0.5/30"), "{text}");
+}
+
+#[test]
+fn every_row_names_its_object() {
+    let zone = zone("node1");
+    let part = compiled(&zone, &network(&DUAL, &zone.cluster));
+    let mut desired = ovn::target::Desired::default();
+    desired.add(&part);
+    for (id, row) in part.rows() {
+        let object = name_row(id.uuid, row);
+        assert_eq!(object.as_ref(), desired.owner(id), "{id} {row:?}");
+    }
+}
+
+/// The tunnel keys of a zone by the name of the port, the switch or the router.
 fn keys(part: &Part) -> BTreeMap<String, String> {
-    let ports = part.rows().filter(|(id, _)| id.table.ends_with("_Port"));
-    let keyed = ports.filter_map(|(_, row)| {
-        let options = column(row, "options")?;
-        let key = options.split("requested-tnl-key=").nth(1)?.split([',', '}']).next()?.to_owned();
-        Some((column(row, "name")?, key))
+    let keyed = part.rows().filter_map(|(_, row)| {
+        let options = column(row, "options").into_iter().chain(column(row, "other_config"));
+        let mut key = options.filter_map(|text| {
+            Some(text.split("requested-tnl-key=").nth(1)?.split([',', '}']).next()?.to_owned())
+        });
+        Some((column(row, "name")?, key.next_back()?))
     });
     keyed.collect()
 }
@@ -291,6 +427,9 @@ proptest! {
                 prop_assert_eq!(&*known, &key, "{}", port);
             }
         }
+        // The datapaths as well: without their keys, packets end in another network.
+        prop_assert_eq!(&all["test12_namespace.scoped_ovn_layer2_switch"], "16711684");
+        prop_assert_eq!(&all["test12_namespace.scoped_ovn_cluster_router"], "16715779");
         for id in &ids {
             let port = format!("trtor-GR_test12_namespace.scoped_n{id}");
             prop_assert_eq!(&all[&port], &(10 + id).to_string());

@@ -5,23 +5,27 @@ use ovn::text::{PortAddresses, Text};
 use ovn::{MacAddr, PortType};
 use ovsdb::{Map, Ref, Str};
 
-use super::{Draft, map, nat, networks, policies, refs, routes, text};
-use crate::address::{PeerSubnet, mac_of};
+use super::{Draft, identity, map, nat, networks, policies, refs, routes, scaffold, switch, text};
+use crate::address::{DualNet, mac_of};
 use crate::ident::ROUTER_PORT_KEY;
 use crate::zone::ZoneNode;
 
 /// Seconds between unsolicited router advertisements.
 const RA_INTERVAL: (u32, u32) = (300, 900);
 
-/// Compiles the router, and the switch's port to it.
-pub(super) fn compile(draft: &mut Draft<'_>) -> Ref<LogicalSwitchPort> {
-    let mut ports = vec![port_to_switch(draft), port_to_local_gateway(draft)];
+/// Compiles the router, and the switch's ports to it.
+pub(super) fn compile(draft: &mut Draft<'_>) -> Vec<Ref<LogicalSwitchPort>> {
+    let scaffold = scaffold::compile(draft);
+    // Of the two ports on the switch exactly one may answer for these addresses.
+    let shared = if scaffold.is_some() { nat::management(draft) } else { DualNet::default() };
+    let mut ports = vec![port_to_switch(draft, shared), port_to_local_gateway(draft)];
+    ports.extend(scaffold.as_ref().map(|(port, _)| *port));
     for (name, node) in draft.remote_nodes() {
         ports.extend(port_to_remote_gateway(draft, name, node));
     }
     let static_routes = routes::of_transit_router(draft);
-    let policies = policies::of_transit_router(draft);
-    let nat = nat::of_transit_router(draft);
+    let policies = policies::of_pods(draft);
+    let nat = nat::to_management(draft);
     let mut options = vec![("requested-tnl-key", text(draft.network.keys.router.get()))];
     if routes::is_local_mode(draft) {
         options.push(("ct-commit-all", "true".into()));
@@ -39,23 +43,24 @@ pub(super) fn compile(draft: &mut Draft<'_>) -> Ref<LogicalSwitchPort> {
         ..Default::default()
     };
     draft.own("transit-router", router);
+    let mut options = vec![("router-port", text(draft.names.router_to_switch()))];
+    options.extend(switch::platform_keys(draft).router.map(|key| ("requested-tnl-key", text(key))));
     let row = LogicalSwitchPort {
         name: text(draft.names.switch_to_router()),
         kind: PortType::Router,
         addresses: [Text::from(PortAddresses::Router)].into_iter().collect(),
-        options: map([
-            ("router-port", text(draft.names.router_to_switch())),
-            ("requested-tnl-key", text(ROUTER_PORT_KEY)),
-        ]),
+        options: map(options),
         external_ids: draft.external_ids(),
         ..Default::default()
     };
-    draft.own("switch-to-router", row)
+    let mut switch_ports = vec![draft.own("switch-to-router", row)];
+    switch_ports.extend(scaffold.map(|(_, port)| port));
+    switch_ports
 }
 
 /// The default gateway of all pods. It is a distributed gateway port on the local chassis, because the translation of traffic to
 /// the node itself needs one.
-fn port_to_switch(draft: &mut Draft<'_>) -> Ref<LogicalRouterPort> {
+fn port_to_switch(draft: &mut Draft<'_>, shared: DualNet) -> Ref<LogicalRouterPort> {
     let name = draft.names.router_to_switch();
     let chassis = draft.local.chassis.as_str();
     let gateway_chassis = GatewayChassis {
@@ -72,7 +77,7 @@ fn port_to_switch(draft: &mut Draft<'_>) -> Ref<LogicalRouterPort> {
     let row = LogicalRouterPort {
         name: name.into(),
         mac: Text::from(network.gateway_mac()),
-        networks: networks([network.gateway]),
+        networks: networks([network.gateway, shared]),
         gateway_chassis: refs(vec![gateway_chassis]),
         options: map(options),
         ipv6_ra_configs: advertisements(draft),
@@ -83,7 +88,7 @@ fn port_to_switch(draft: &mut Draft<'_>) -> Ref<LogicalRouterPort> {
 }
 
 /// Router advertisements, the same on every node. A pod's own static gateway wins over them.
-fn advertisements(draft: &Draft<'_>) -> Map<Str, Str> {
+pub(super) fn advertisements(draft: &Draft<'_>) -> Map<Str, Str> {
     if draft.network.network.subnets.ipv6.is_none() {
         return Map::default();
     }
@@ -100,7 +105,7 @@ fn advertisements(draft: &Draft<'_>) -> Map<Str, Str> {
 }
 
 fn port_to_local_gateway(draft: &mut Draft<'_>) -> Ref<LogicalRouterPort> {
-    let peers = draft.local.peer_subnet(&draft.network.network, &draft.snapshot.cluster).router_side();
+    let peers = draft.peers.router_side();
     let row = LogicalRouterPort {
         name: text(draft.names.transit_to_gateway(draft.node())),
         mac: Text::from(mac_of(peers.addresses()).unwrap_or_default()),
@@ -120,11 +125,8 @@ fn port_to_remote_gateway(
     name: &str,
     node: &ZoneNode,
 ) -> Option<Ref<LogicalRouterPort>> {
-    if !draft.is_reachable(node) {
-        return None;
-    }
+    let subnet = draft.remote_peers(node)?;
     let network = &draft.network.network;
-    let subnet: PeerSubnet = node.peer_subnet(network, &draft.snapshot.cluster);
     let peers = subnet.router_side();
     let port = draft.names.transit_to_gateway(name);
     if let Some(mac) = mac_of(node.join(network).addresses()) {
@@ -143,7 +145,8 @@ fn port_to_remote_gateway(
         external_ids: draft.remote_ids(name),
         ..Default::default()
     };
-    Some(draft.own(&format!("transit-to-gateway {name}"), row))
+    let object = identity::of_remote_gateway(&draft.names, name);
+    Some(draft.own_for(object, &format!("transit-to-gateway {name}"), row))
 }
 
 /// Writes down the MAC address of a neighbour of a router port.
@@ -154,5 +157,5 @@ pub(super) fn neighbour(draft: &mut Draft<'_>, port: &str, address: std::net::Ip
         mac: Text::from(mac),
         override_dynamic_mac: true,
     };
-    draft.own_marked(&format!("neighbour {port} {address}"), row);
+    draft.own_marked(identity::of_neighbours(port), &format!("neighbour {port} {address}"), row);
 }

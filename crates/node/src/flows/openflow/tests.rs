@@ -31,6 +31,22 @@ fn parts_of(message: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (body[40..40 + padded].to_vec(), body[40 + padded..].to_vec())
 }
 
+#[test]
+fn a_packet_goes_out_of_one_port() {
+    let bytes = packet_out(7, &[0xaa, 0xbb], 9).unwrap();
+    let expected = [
+        [4, 13, 0, 42, 0, 0, 0, 9].as_slice(),
+        // No buffer, from the controller, 16 bytes of actions.
+        &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfd, 0, 16, 0, 0, 0, 0, 0, 0],
+        // Output to port 7.
+        &[0, 0, 0, 16, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[0xaa, 0xbb],
+    ];
+    assert_eq!(bytes, expected.concat());
+    assert_eq!(packet_out(7, &vec![0; 65_535 - 40], 9).unwrap().len(), 65_535);
+    assert_eq!(packet_out(7, &vec![0; 65_536 - 40], 9), None);
+}
+
 fn any_flow() -> impl Strategy<Value = Flow> {
     (any::<u32>(), any::<bool>(), any::<[u8; 6]>()).prop_map(|(in_port, v6, mac)| Flow {
         in_port,

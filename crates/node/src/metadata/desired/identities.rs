@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use metadata_proxy::identity::PortIdentity;
+use metadata_proxy::identity::{MacAddr, PortIdentity};
 use ovn::PortType;
 use ovn::sb::PortBinding;
 use ovn::text::Text;
@@ -31,6 +31,7 @@ pub(super) fn of<'a>(
             instance: instance.to_owned(),
             project: project.to_owned(),
             addresses: addresses(port),
+            macs: senders(port, of),
         })
     };
     local.iter().filter_map(identity).filter(|port| !port.addresses.is_empty()).collect()
@@ -40,9 +41,21 @@ fn value<'a>(port: &'a PortBinding, key: &str) -> &'a str {
     port.external_ids.get(key).map_or("", Str::as_str)
 }
 
+/// The Ethernet addresses that a port's packets come from: its own, and those of the port that it belongs to. Packets of an external
+/// port may come through a router of the provider, so nobody knows.
+fn senders(port: &PortBinding, of: &PortBinding) -> BTreeSet<MacAddr> {
+    if [port, of].iter().any(|port| port.kind == PortType::External) {
+        return BTreeSet::new();
+    }
+    macs(port).chain(macs(of)).map(|mac| MacAddr(mac.octets())).collect()
+}
+
+fn macs(port: &PortBinding) -> impl Iterator<Item = ovn::MacAddr> + '_ {
+    port.mac.iter().filter_map(Text::value).filter_map(|addresses| addresses.mac())
+}
+
 /// The addresses of a port, and the link-local ones that follow from its Ethernet addresses.
 fn addresses(port: &PortBinding) -> BTreeSet<IpAddr> {
-    let macs = port.mac.iter().filter_map(Text::value).filter_map(|addresses| addresses.mac());
-    let link_local = macs.map(|mac| IpAddr::from(mac.link_local()));
+    let link_local = macs(port).map(|mac| IpAddr::from(mac.link_local()));
     port.ips().into_iter().chain(port.cidrs().map(|cidr| cidr.addr)).chain(link_local).collect()
 }

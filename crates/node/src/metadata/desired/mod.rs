@@ -170,8 +170,8 @@ fn parent<'a>(snapshot: &'a Snapshot, port: &PortBinding) -> Option<&'a PortBind
 
 /// The desired state of a network; `None` if it needs none.
 fn served(snapshot: &Snapshot, network: Uuid, rows: &Rows<'_>) -> Result<Option<ServedNetwork>, Problem> {
-    let clients = rows.local.iter().filter(|port| [PortType::Vif, PortType::External].contains(&port.kind));
-    let clients: BTreeSet<IpAddr> = clients.flat_map(|port| port.ips()).collect();
+    let ports = || rows.local.iter().filter(|port| [PortType::Vif, PortType::External].contains(&port.kind));
+    let clients: BTreeSet<IpAddr> = ports().flat_map(|port| port.ips()).collect();
     let Some((name, port)) = rows.metadata.first_key_value().filter(|_| !clients.is_empty()) else {
         return Ok(None);
     };
@@ -184,13 +184,22 @@ fn served(snapshot: &Snapshot, network: Uuid, rows: &Rows<'_>) -> Result<Option<
     let cidrs = port.cidrs().filter_map(|cidr| IpNet::new(cidr.addr, cidr.len?).ok());
     let used = cidrs.filter(|cidr| cidr.addr().is_ipv4() && clients.iter().any(|ip| cidr.contains(ip)));
     addresses.extend(used);
+    // Subnets of VMs that the metadata port has no address in.
+    let subnets =
+        ports().flat_map(|port| port.cidrs()).filter_map(|cidr| IpNet::new(cidr.addr, cidr.len?).ok());
+    let subnets = subnets.filter_map(|net| match net {
+        IpNet::V4(net) if net.prefix_len() > 0 => Some(net),
+        _ => None,
+    });
+    let bare = subnets.filter(|net| !addresses.iter().any(|own| own.contains(&IpAddr::V4(net.addr()))));
+    let on_link = bare.map(|net| net.trunc()).collect();
     if snapshot.ipv6 && clients.iter().any(IpAddr::is_ipv6) {
         addresses.insert(IpAddr::V6(IPV6).into());
         addresses.extend(IpNet::new(mac.link_local().into(), 64));
     }
     let mtu = port.external_ids.get(key::MTU).and_then(|text| text.parse().ok()).filter(|mtu| *mtu > 0);
     Ok(Some(ServedNetwork {
-        namespace: Namespace { mac, mtu, addresses },
+        namespace: Namespace { mac, mtu, addresses, on_link },
         port: (*name).clone(),
         bridge: snapshot.bridge().into(),
         probes: probes(rows),

@@ -156,6 +156,22 @@ fn a_network_is_served_where_it_has_a_port() {
 }
 
 #[test]
+fn a_subnet_without_an_address_of_the_metadata_port_is_on_the_link() {
+    let mut world = World::new();
+    let on_link = |world: &World| {
+        let served = world.decide().value.desired.networks[&NETWORK].clone();
+        served.namespace.on_link.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let vm = |world: &mut World, name, addresses, cidrs: &str| {
+        world.port(name, addresses).external_ids.insert(key::CIDRS.into(), cidrs.into());
+    };
+    vm(&mut world, "vm", "02:00:00:00:00:05 10.0.1.5", "10.0.1.5/24");
+    assert_eq!(on_link(&world), [""; 0], "the metadata port has 10.0.1.2/24");
+    vm(&mut world, "bare", "02:00:00:00:00:06 10.0.9.6 fd00::6", "10.0.9.6/24 fd00::6/64 0.0.0.0/0 x");
+    assert_eq!(on_link(&world), ["10.0.9.0/24"]);
+}
+
+#[test]
 fn ports_of_other_kinds_and_places_make_no_namespace() {
     type Change = fn(&mut PortBinding);
     let cases: [(&str, Change, bool); 9] = [
@@ -213,6 +229,16 @@ fn identities_are_those_of_parents_and_never_of_services() {
     let ports = world.decide().value.identities[&NETWORK].clone();
     let vm = ports.iter().find(|port| port.addresses.contains(&"10.0.1.5".parse().unwrap())).unwrap();
     assert!(vm.addresses.contains(&"fe80::ff:fe00:5".parse().unwrap()), "{vm:?}");
+    let senders = |world: &World, ip: &str| {
+        let ports = world.decide().value.identities[&NETWORK].clone();
+        let port = ports.into_iter().find(|port| port.addresses.contains(&ip.parse().unwrap())).unwrap();
+        port.macs.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(senders(&world, "10.0.1.5"), ["02:00:00:00:00:05"]);
+    // Packets of a virtual address come from the port that has claimed it.
+    assert_eq!(senders(&world, "10.0.1.7"), ["02:00:00:00:00:05", "02:00:00:00:00:07"]);
+    world.port("external", "02:00:00:00:00:0a 10.0.1.10").kind = PortType::External;
+    assert_eq!(senders(&world, "10.0.1.10"), [""; 0], "it may be behind a router of the provider");
 }
 
 #[test]

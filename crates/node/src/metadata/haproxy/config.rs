@@ -30,13 +30,24 @@ pub(super) struct HaproxyConfig<'a> {
     pub(super) user: (u32, u32),
     /// The proxy's socket for requests.
     pub(super) backend: &'a Path,
+    /// haproxy's own socket, over which its successor gets the listening sockets.
+    pub(super) listeners: &'a Path,
     /// Limits of connections, and timeouts.
     pub(super) limits: Limits,
 }
 
+/// Maximum length of the path of `listeners`: haproxy binds it under a longer one first, and the kernel takes 107 bytes. Without
+/// the socket a successor opens its own, and clients in the queue of the old ones are reset.
+const SOCKET_PATH: usize = 94;
+
+/// Whether a haproxy can have a socket for its successor at this path.
+pub(super) fn is_socket_path(path: &Path) -> bool {
+    path.as_os_str().len() <= SOCKET_PATH
+}
+
 /// The file's text.
 pub(super) fn render(config: &HaproxyConfig<'_>) -> String {
-    let HaproxyConfig { network, families, inner, user: (user, group), backend, limits } = config;
+    let HaproxyConfig { network, families, inner, user: (user, group), backend, listeners, limits } = config;
     let milliseconds = |time: std::time::Duration| time.as_millis();
     let mut text = format!(
         "# Written by Meridian for network {network}; changes are lost.\n\
@@ -47,6 +58,7 @@ pub(super) fn render(config: &HaproxyConfig<'_>) -> String {
              gid {group}\n    \
              tune.bufsize {BUFFER}\n    \
              tune.http.maxhdr {FIELDS}\n\
+         {hand_over}\
          defaults\n    \
              mode http\n    \
              option http-server-close\n    \
@@ -58,6 +70,11 @@ pub(super) fn render(config: &HaproxyConfig<'_>) -> String {
              timeout server {patience}\n\
          frontend metadata\n",
         all = limits.connections,
+        hand_over = match is_socket_path(listeners) {
+            true =>
+                format!("    stats socket {} mode 600 level admin expose-fd listeners\n", listeners.display()),
+            false => String::new(),
+        },
         head = milliseconds(limits.head),
         idle = milliseconds(limits.idle),
         answer = milliseconds(limits.answer),
@@ -70,7 +87,7 @@ pub(super) fn render(config: &HaproxyConfig<'_>) -> String {
             Family::Ipv4 => writeln!(text, "    bind {IPV4}:80 proto h1"),
             Family::Ipv6 => writeln!(text, "    bind [{IPV6}]:80 interface {inner} proto h1"),
             // That one is the other end: haproxy's own.
-            Family::Forwarded => Ok(()),
+            Family::Forwarded | Family::Neighbours => Ok(()),
         };
     }
     let _ = write!(
@@ -101,13 +118,13 @@ mod tests {
 
     #[test]
     fn the_file_names_network_addresses_and_limits_alone() {
-        let network = Uuid::from_u128(0x11111111_2222_3333_4444_555555555555);
         let text = render(&HaproxyConfig {
-            network,
+            network: Uuid::from_u128(0x11111111_2222_3333_4444_555555555555),
             families: &[Family::Ipv4, Family::Ipv6],
             inner: &"tap11111111-21".into(),
             user: (990, 991),
             backend: Path::new("/run/meridian-metadata/requests.sock"),
+            listeners: Path::new("/var/lib/neutron/ovn-metadata-proxy/x.sock"),
             limits: Limits { connections: 1024, per_client: 64, ..Limits::default() },
         });
         for line in [
@@ -115,6 +132,7 @@ mod tests {
             "    nbthread 1",
             "    uid 990",
             "    gid 991",
+            "    stats socket /var/lib/neutron/ovn-metadata-proxy/x.sock mode 600 level admin expose-fd listeners",
             "    bind 169.254.169.254:80 proto h1",
             "    bind [fe80::a9fe:a9fe]:80 interface tap11111111-21 proto h1",
             "    http-request del-header x- -m beg",

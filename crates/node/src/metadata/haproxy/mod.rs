@@ -6,9 +6,11 @@
 //! | file | holds |
 //! |---|---|
 //! | `config` | the configuration of one haproxy |
+//! | `files` | its files, and those that nobody needs any more |
 //! | `process` | its process |
 
 mod config;
+pub(super) mod files;
 pub(super) mod process;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +29,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
 use self::config::{HaproxyConfig, render};
-use self::process::HaproxyFiles;
+use self::files::{HaproxyDirectories, HaproxyFiles};
 use super::front::{FrontEnd, SeenFrontEnd};
 use super::sockets::Sockets;
 use super::state::SocketState;
@@ -44,10 +46,8 @@ const NOTE: &str = "# meridian: ";
 /// The directories of haproxy's files, and what all of them have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HaproxySettings {
-    /// The directory of configurations.
-    pub(super) configs: PathBuf,
-    /// The directory of process ids.
-    pub(super) pids: PathBuf,
+    /// The directories of files.
+    pub(super) directories: HaproxyDirectories,
     /// The proxy's socket for requests.
     pub(super) requests: PathBuf,
     /// Limits and timeouts.
@@ -92,13 +92,8 @@ impl HaproxyFrontEnd {
     /// Finds the haproxies that a former agent has started.
     pub(super) fn new(settings: HaproxySettings, sockets: Sockets) -> Self {
         let front = HaproxyFrontEnd(Arc::new(Inner { settings, sockets, haproxies: Mutex::default() }));
-        let entries = fs::read_dir(&front.0.settings.configs).into_iter().flatten().flatten();
-        for entry in entries {
-            let name = entry.file_name();
-            let network = name.to_str().and_then(|name| Uuid::try_parse(name.strip_suffix(".conf")?).ok());
-            if let Some((network, running)) =
-                network.and_then(|network| Some((network, front.find(network)?)))
-            {
+        for network in front.0.settings.directories.networks() {
+            if let Some(running) = front.find(network) {
                 front.haproxies().running.insert(network, running);
             }
         }
@@ -110,11 +105,7 @@ impl HaproxyFrontEnd {
     }
 
     fn files(&self, network: Uuid) -> HaproxyFiles {
-        let HaproxySettings { configs, pids, .. } = &self.0.settings;
-        HaproxyFiles {
-            config: configs.join(format!("{network}.conf")),
-            pid: pids.join(format!("{network}.pid.haproxy")),
-        }
+        self.0.settings.directories.files(network)
     }
 
     fn text(&self, network: Uuid, note: &Note) -> io::Result<String> {
@@ -125,6 +116,7 @@ impl HaproxyFrontEnd {
             inner: &note.inner,
             user: note.user,
             backend: &self.0.settings.requests,
+            listeners: &self.files(network).listeners,
             limits: self.0.settings.limits,
         };
         Ok(format!("{NOTE}{}\n{}", serde_json::to_string(note)?, render(&config)))
@@ -180,13 +172,19 @@ impl FrontEnd for HaproxyFrontEnd {
         let mut sockets: BTreeMap<ListenerId, SocketState> =
             listeners.map(|listener| (*listener, state)).collect();
         sockets.extend(haproxies.closing.iter().map(|listener| (*listener, SocketState::Closing)));
+        let neighbours = self.0.sockets.sockets();
+        sockets.extend(neighbours.into_iter().filter(|(id, _)| id.family == Family::Neighbours));
         SeenFrontEnd { sockets, proxy }
     }
 
-    fn listen(&self, namespace: &File, socket: ListenerId) -> io::Result<()> {
-        let network = socket.network;
+    fn listen(&self, namespace: &File, wanted: &BTreeSet<ListenerId>) -> io::Result<()> {
+        // haproxy knows nothing of neighbours; the proxy behind it asks for them.
+        let (neighbours, wanted): (BTreeSet<ListenerId>, BTreeSet<ListenerId>) =
+            wanted.iter().partition(|id| id.family == Family::Neighbours);
         let sockets = &self.0.sockets;
-        if sockets.close_all(network) {
+        sockets.listen(namespace, &neighbours)?;
+        let Some(network) = wanted.first().map(|id| id.network) else { return Ok(()) };
+        if sockets.close_listeners(network) {
             return Err(io::Error::new(
                 io::ErrorKind::ResourceBusy,
                 "the sockets of the built-in proxy are being closed first",
@@ -203,19 +201,18 @@ impl FrontEnd for HaproxyFrontEnd {
             note.listeners = running.note.listeners.clone();
             note.inner = running.note.inner.clone();
         }
-        // A device that was created anew has another index; its former listener is of no use.
-        note.listeners.retain(|listener| listener.family != socket.family);
-        note.listeners.insert(socket);
-        if socket.family == Family::Ipv6 {
-            note.inner = inside(namespace, || link_name(&mut Requests::open()?, socket.device))??;
+        for socket in wanted {
+            // A device that was created anew has another index; its former listener is of no use.
+            note.listeners.retain(|listener| listener.family != socket.family);
+            note.listeners.insert(socket);
+            if socket.family == Family::Ipv6 {
+                note.inner = inside(namespace, || link_name(&mut Requests::open()?, socket.device))??;
+            }
         }
         let files = self.files(network);
-        for dir in [&self.0.settings.configs, &self.0.settings.pids] {
-            fs::create_dir_all(dir)?;
-        }
-        let fresh = files.config.with_extension("new");
-        fs::write(&fresh, self.text(network, &note)?)?;
-        fs::rename(&fresh, &files.config)?;
+        self.0.settings.directories.create()?;
+        fs::write(&files.fresh, self.text(network, &note)?)?;
+        fs::rename(&files.fresh, &files.config)?;
         // Those of neutron-ovn-metadata-agent are among them: both listen until the new one does.
         let pid = files.start(namespace, &process::haproxies(inode))?;
         haproxies.running.insert(network, Running { note, namespace: inode, pid });
@@ -224,7 +221,14 @@ impl FrontEnd for HaproxyFrontEnd {
         Ok(())
     }
 
+    fn forget(&self, network: Uuid) {
+        self.files(network).remove();
+    }
+
     fn close(&self, socket: ListenerId) {
+        if socket.family == Family::Neighbours {
+            return self.0.sockets.close(socket);
+        }
         let mut haproxies = self.haproxies();
         let Some(running) = haproxies.running.get_mut(&socket.network) else { return };
         running.note.listeners.remove(&socket);

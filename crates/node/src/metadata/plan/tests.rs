@@ -12,6 +12,7 @@ use crate::ports::state::Rows;
 
 const NETWORK: Uuid = Uuid::from_u128(0xaaaaaaaa_2222_3333_4444_555555555555);
 const SOCKET: ListenerId = ListenerId { network: NETWORK, family: Family::Ipv4, namespace: 9, device: 0 };
+const NEIGHBOURS: ListenerId = ListenerId { family: Family::Neighbours, device: 2, ..SOCKET };
 
 fn pair() -> VethPair {
     names::pairs(NETWORK)[0].clone()
@@ -27,6 +28,7 @@ fn want() -> Desired {
             mac: MacAddr([2, 0, 0, 0, 0, 2]),
             mtu: None,
             addresses: ["169.254.169.254/32".parse().unwrap()].into(),
+            on_link: BTreeSet::new(),
         },
         port: "md".into(),
         bridge: "br-int".into(),
@@ -45,6 +47,7 @@ fn there() -> Observed {
         mtu: 1500,
         up: true,
         addresses: want().networks[&NETWORK].namespace.addresses.clone(),
+        on_link: BTreeSet::new(),
         offloads_checksums: false,
     };
     let namespace =
@@ -63,7 +66,7 @@ fn there() -> Observed {
             devices: [(pair().host, host)].into(),
         },
         ports: [(pair().host, plug)].into(),
-        sockets: [(SOCKET, SocketState::Served)].into(),
+        sockets: [(SOCKET, SocketState::Served), (NEIGHBOURS, SocketState::Served)].into(),
         proxy: ProxyState::Connected,
         probes: [(probed(), ProbeState::Answered)].into(),
         rows: SeenRows {
@@ -94,9 +97,11 @@ fn a_network_is_ready_when_all_of_it_was_found() {
     assert_eq!(steps.last().unwrap(), "add tapaaaaaaaa-20 to br-int in Open vSwitch as logical port md");
     assert_eq!(planned(&want(), &there()), [""; 0]);
     type Change = fn(&mut Observed);
-    let stages: [(Change, &[&str]); 6] = [
-        (|have| have.sockets.clear(), &["listen by Ipv4 in the namespace"]),
+    let stages: [(Change, &[&str]); 8] = [
+        (|have| have.sockets.clear(), &["open the sockets Neighbours, Ipv4 in the namespace"]),
+        (|have| _ = have.sockets.remove(&NEIGHBOURS), &["open the sockets Neighbours in the namespace"]),
         (|have| _ = have.sockets.insert(SOCKET, SocketState::Held), &[]),
+        (|have| _ = have.sockets.insert(NEIGHBOURS, SocketState::Held), &[]),
         (|have| have.probes.clear(), &["wait for OVN's answer to a probe"]),
         (|have| _ = have.probes.insert(probed(), ProbeState::Running), &[]),
         (|have| _ = have.probes.insert(probed(), ProbeState::Answered), &[READY]),
@@ -144,9 +149,12 @@ fn the_key_is_cleared_before_anything_else() {
     // Sockets keep a namespace alive, so they are closed before it goes.
     let none = Desired::default();
     let mut have = there();
-    assert_eq!(planned(&none, &have), [NOT_READY, "close the Ipv4 socket in the namespace"]);
+    assert_eq!(
+        planned(&none, &have),
+        [NOT_READY, "close the Neighbours socket in the namespace", "close the Ipv4 socket in the namespace"]
+    );
     have.rows.ready = None;
-    have.sockets.insert(SOCKET, SocketState::Closing);
+    have.sockets = [(SOCKET, SocketState::Closing)].into();
     assert_eq!(planned(&none, &have), [""; 0]);
     have.sockets.clear();
     assert_eq!(
@@ -181,7 +189,12 @@ fn a_socket_of_a_namespace_that_was_replaced_is_closed() {
     let steps = planned(&want(), &have);
     assert_eq!(
         steps,
-        [NOT_READY, "listen by Ipv4 in the namespace", "close the Ipv4 socket in the namespace"]
+        [
+            NOT_READY,
+            "open the sockets Neighbours, Ipv4 in the namespace",
+            "close the Neighbours socket in the namespace",
+            "close the Ipv4 socket in the namespace"
+        ]
     );
 }
 
@@ -199,8 +212,16 @@ fn a_link_local_socket_goes_with_its_device() {
     let namespace = have.netns.namespaces.get_mut(&NETWORK).unwrap();
     namespace.devices.get_mut(&pair().inner).unwrap().index = 3;
     have.netns.devices.get_mut(&pair().host).unwrap().peer = Some(3);
-    let (listen, close) = ("listen by Ipv6 in the namespace", "close the Ipv6 socket in the namespace");
-    assert_eq!(planned(&want, &have), [NOT_READY, listen, close]);
+    let steps = planned(&want, &have);
+    assert_eq!(
+        steps,
+        [
+            NOT_READY,
+            "open the sockets Neighbours, Ipv6 in the namespace",
+            "close the Neighbours socket in the namespace",
+            "close the Ipv6 socket in the namespace"
+        ]
+    );
 }
 
 #[test]
@@ -233,7 +254,7 @@ fn a_proxy_that_restarts_leaves_ready_networks_ready() {
     // A network that was not ready does not become so by waiting.
     let new = Observed { proxy: ProxyState::Restarting, rows: nothing().rows, ..there() };
     let steps = planned(&want(), &Observed { sockets: BTreeMap::new(), ..new });
-    assert!(steps.len() == 1 && steps[0].starts_with("listen"), "{steps:?}");
+    assert!(steps.len() == 1 && steps[0].starts_with("open the sockets"), "{steps:?}");
 }
 
 #[test]

@@ -10,7 +10,8 @@ const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
 fn want() -> Namespace {
     let addresses = ["10.0.1.2/24", "169.254.169.254/32"].map(|text| text.parse().unwrap()).into();
-    Namespace { mac: MAC, mtu: Some(1442), addresses }
+    let on_link = ["10.0.9.0/24".parse().unwrap()].into();
+    Namespace { mac: MAC, mtu: Some(1442), addresses, on_link }
 }
 
 fn usual() -> VethPair {
@@ -27,6 +28,7 @@ fn there() -> Observed {
         mtu: 1442,
         up: true,
         addresses: want().addresses,
+        on_link: want().on_link,
         offloads_checksums: false,
     };
     let namespace =
@@ -46,13 +48,14 @@ fn planned(have: &Observed) -> Vec<String> {
     shown(&build(NETWORK, &want(), have, &BTreeSet::new()).ops)
 }
 
-const CREATED: [&str; 6] = [
+const CREATED: [&str; 7] = [
     "create the namespace",
     "create the veth pair tap11111111-20 and tap11111111-21 with 02:00:00:00:00:02",
     "mark tap11111111-20",
     "turn checksum offload of tap11111111-21 off",
     "add 10.0.1.2/24 to tap11111111-21",
     "add 169.254.169.254/32 to tap11111111-21",
+    "add a route to 10.0.9.0/24 on the link of tap11111111-21",
 ];
 
 #[test]
@@ -71,7 +74,14 @@ fn each_difference_is_corrected_in_place() {
     fn host(have: &mut Observed) -> &mut HostDevice {
         have.devices.get_mut(&usual().host).unwrap()
     }
-    let cases: [(Change, &[&str]); 10] = [
+    let cases: [(Change, &[&str]); 11] = [
+        (
+            |have| inner(have).on_link = ["10.0.8.0/24".parse().unwrap()].into(),
+            &[
+                "add a route to 10.0.9.0/24 on the link of tap11111111-21",
+                "delete the route to 10.0.8.0/24 on the link of tap11111111-21",
+            ],
+        ),
         (|have| inner(have).mac = None, &["set the Ethernet address of tap11111111-21 to 02:00:00:00:00:02"]),
         (|have| inner(have).mtu = 1500, &["set the MTU of tap11111111-20 and tap11111111-21 to 1442"]),
         (|have| host(have).mtu = 1500, &["set the MTU of tap11111111-20 and tap11111111-21 to 1442"]),

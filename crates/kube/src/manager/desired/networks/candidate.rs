@@ -3,10 +3,9 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 
-use super::super::super::snapshot::{
-    AttachmentObject, Kind, Meta, NetworkObject, NetworkScope, ObjectName, Snapshot,
-};
 use super::super::super::state::{DEFINITION_LABEL, is_marked};
+use crate::cluster::kind::Kind;
+use crate::cluster::snapshot::{AttachmentObject, Meta, NetworkObject, NetworkScope, ObjectName, Snapshot};
 use crate::network::{
     AttachmentKey, ClusterNetwork, ConfigError, Layer2Network, NetworkName, describe_problems, parse_config,
 };

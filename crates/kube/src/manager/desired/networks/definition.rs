@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::super::super::snapshot::{AttachmentObject, Kind, NetworkObject, ObjectName};
 use super::super::super::state::{AttachmentWant, DEFINITION_LABEL, MARK, ObjectRef};
 use super::super::Decision;
 use super::candidate::{Candidate, CandidateSource};
 use super::ids::NetworkNumbers;
+use crate::cluster::kind::Kind;
+use crate::cluster::snapshot::{AttachmentObject, NetworkObject, ObjectName};
 use crate::network::{AttachmentKey, Layer2Network, render_config};
 
 /// The start of the message about a definition that somebody else deletes.

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::super::super::numbers::Numbers;
-use super::super::super::snapshot::{AttachmentObject, Kind, Snapshot, by_age};
 use super::super::Decision;
 use crate::annotation::{Annotation, NetworkNameAnnotation, TunnelKeys};
+use crate::cluster::kind::Kind;
+use crate::cluster::snapshot::{AttachmentObject, Snapshot, by_age};
 use crate::ident::{NetworkId, RouterKey};
 use crate::network::NetworkName;
 

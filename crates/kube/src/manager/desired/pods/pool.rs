@@ -14,18 +14,20 @@ use crate::annotation::{PodNetwork, PodRoute};
 use crate::ident::PodKey;
 use crate::network::{ClusterNetwork, Layer2Network};
 
-/// The owner of a tunnel key: a pod in a network.
+/// The owner of a tunnel key on a network's switch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct PodKeyOwner {
-    pub(super) attachment: Arc<str>,
-    pub(super) uid: String,
+pub(super) enum KeyOwner {
+    /// A pod.
+    Pod { attachment: Arc<str>, uid: String },
+    /// The gateway router of a node, in the old topology.
+    Gateway(String),
 }
 
 #[derive(Debug)]
 pub(super) struct NetworkPool {
     addresses: Vec<AddressPool>,
     macs: BTreeMap<MacAddr, AddressOwner>,
-    keys: Numbers<PodKeyOwner>,
+    keys: Numbers<KeyOwner>,
 }
 
 impl NetworkPool {
@@ -37,14 +39,33 @@ impl NetworkPool {
         }
     }
 
-    pub(super) fn retain(&mut self, pod: impl Fn(&str) -> bool, claim: impl Fn(&str, &str) -> bool) {
+    pub(super) fn retain(
+        &mut self,
+        pod: impl Fn(&str) -> bool,
+        gateway: impl Fn(&str) -> bool,
+        claim: impl Fn(&str, &str) -> bool,
+    ) {
         let keep = |owner: &AddressOwner| match owner {
             AddressOwner::Pod(uid) => pod(uid),
             AddressOwner::Claim(namespace, name) => claim(namespace, name),
         };
         self.addresses.iter_mut().for_each(|pool| pool.retain(keep));
         self.macs.retain(|_, owner| keep(owner));
-        self.keys.retain(|owner| pod(&owner.uid));
+        self.keys.retain(|owner| match owner {
+            KeyOwner::Pod { uid, .. } => pod(uid),
+            KeyOwner::Gateway(node) => gateway(node),
+        });
+    }
+
+    /// Gives a certain key to the gateway router of a node. False if it has another one, or the key another owner.
+    pub(super) fn reserve_gateway(&mut self, node: &str, key: u16) -> bool {
+        self.keys.reserve(&KeyOwner::Gateway(node.to_owned()), key.into())
+    }
+
+    /// The key of the gateway router of a node, a new one if it has none.
+    pub(super) fn gateway_key(&mut self, node: &str) -> Option<u16> {
+        let key = self.keys.allocate(&KeyOwner::Gateway(node.to_owned()))?;
+        u16::try_from(key).ok()
     }
 
     /// Gives a certain address to an owner.
@@ -62,7 +83,7 @@ impl NetworkPool {
     pub(super) fn reserve(
         &mut self,
         owner: &AddressOwner,
-        key: &PodKeyOwner,
+        key: &KeyOwner,
         had: &PodNetwork,
         network: &Layer2Network,
     ) -> Result<(), String> {
@@ -103,7 +124,7 @@ impl NetworkPool {
     pub(super) fn allocate(
         &mut self,
         owner: &AddressOwner,
-        key: &PodKeyOwner,
+        key: &KeyOwner,
         mac: Option<MacAddr>,
         network: &Layer2Network,
         cluster: &ClusterNetwork,
@@ -125,7 +146,7 @@ impl NetworkPool {
     fn try_allocate(
         &mut self,
         owner: &AddressOwner,
-        key: &PodKeyOwner,
+        key: &KeyOwner,
         mac: Option<MacAddr>,
         network: &Layer2Network,
         cluster: &ClusterNetwork,

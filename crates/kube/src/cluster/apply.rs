@@ -11,14 +11,11 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
-use reconcile::{Applied, Class, ObjectId, Plan, Scope, StepResult, Target, TargetError};
+use reconcile::{Applied, Class, ObjectId, Plan, StepResult, TargetError};
 use serde_json::json;
 
-use super::lease::LeaseGuard;
-use super::plan;
-use super::state::{Desired, Notice, Observed};
-use super::watch::{Inventory, resource};
-use super::write::{Change, PatchOp, Write};
+use super::watch::Inventory;
+use super::write::{Change, Notice, PatchOp, Write};
 
 /// The number of objects that are written at once.
 const AT_ONCE: usize = 16;
@@ -26,28 +23,60 @@ const AT_ONCE: usize = 16;
 const REQUEST: Duration = Duration::from_secs(8);
 /// The requests of one run. The rest follows in the next, which sees what came in between.
 const MOST: usize = 1000;
-/// The name under which the API records our writes.
-const MANAGER: &str = "meridian-kube-manager";
 /// The most events that are remembered as written.
 const EVENTS: usize = 20_000;
 
-/// The API as a target.
-pub(super) struct ApiTarget {
+/// The right of a process to write.
+pub trait Permission: Send + Sync {
+    /// The time that is left for a write. `None` if this process may not write.
+    fn remaining(&self) -> Option<Duration>;
+}
+
+/// The permission of the only writer of what it writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Unlimited;
+
+impl Permission for Unlimited {
+    fn remaining(&self) -> Option<Duration> {
+        Some(Duration::MAX)
+    }
+}
+
+/// Writes to the API in the name of a program.
+pub struct ApiWriter {
     client: Client,
     inventory: Inventory,
-    lease: LeaseGuard,
+    permission: Box<dyn Permission>,
+    /// The name under which the API records the writes.
+    program: &'static str,
     events: BTreeSet<String>,
 }
 
-impl ApiTarget {
-    pub(super) fn new(client: Client, inventory: Inventory, lease: LeaseGuard) -> ApiTarget {
-        ApiTarget { client, inventory, lease, events: BTreeSet::new() }
+impl ApiWriter {
+    /// A writer whose answers enter a copy.
+    pub fn new(
+        client: Client,
+        inventory: Inventory,
+        permission: impl Permission + 'static,
+        program: &'static str,
+    ) -> ApiWriter {
+        ApiWriter { client, inventory, permission: Box::new(permission), program, events: BTreeSet::new() }
     }
 
-    /// Sends one request, if the lease still allows that.
+    /// The copy.
+    pub fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+
+    /// The names of written events.
+    pub fn events(&self) -> &BTreeSet<String> {
+        &self.events
+    }
+
+    /// Sends one request, if this process may still write.
     async fn send(&self, write: &Write) -> Result<(), TargetError> {
         let tried = || TargetError::new(Class::Transient, format!("cannot {write}"));
-        let Some(left) = self.lease.remaining() else {
+        let Some(left) = self.permission.remaining() else {
             return Err(tried().because("the lease of this process has ended"));
         };
         match tokio::time::timeout(left.min(REQUEST), self.request(write)).await {
@@ -60,7 +89,7 @@ impl ApiTarget {
     }
 
     async fn request(&self, write: &Write) -> Result<(), kube::Error> {
-        let resource = resource(write.kind);
+        let resource = self.inventory.resource(write.kind);
         let api: Api<DynamicObject> = match write.name.namespace.as_str() {
             "" => Api::all_with(self.client.clone(), &resource),
             namespace => Api::namespaced_with(self.client.clone(), namespace, &resource),
@@ -69,7 +98,8 @@ impl ApiTarget {
         let answer = match &write.change {
             Change::Create { object } => {
                 let object = serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
-                let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+                let params =
+                    PostParams { field_manager: Some(self.program.to_owned()), ..PostParams::default() };
                 // The watch shows it. An answer that came after the object's end would bring it back.
                 return api.create(&params, &object).await.map(drop);
             }
@@ -107,6 +137,52 @@ impl ApiTarget {
         Ok(())
     }
 
+    /// Sends the requests of a plan.
+    pub async fn apply(&mut self, plan: &Plan<Write>) -> Applied {
+        let mut by_object: BTreeMap<&ObjectId, Vec<usize>> = BTreeMap::new();
+        for (n, step) in plan.steps.iter().enumerate().take(MOST) {
+            by_object.entry(&step.object).or_default().push(n);
+        }
+        // In the order of the plan: numbers before what needs them.
+        let mut groups: Vec<Vec<usize>> = by_object.into_values().collect();
+        groups.sort_by_key(|steps| steps.first().copied());
+        let writer = &*self;
+        let sent: Vec<Vec<(usize, Result<(), TargetError>)>> = futures_util::stream::iter(groups)
+            .map(|steps| async move {
+                let mut results = Vec::new();
+                for n in steps {
+                    let Some(step) = plan.steps.get(n) else { break };
+                    let result = writer.send(&step.op).await;
+                    let failed = result.is_err();
+                    results.push((n, result));
+                    if failed {
+                        break;
+                    }
+                }
+                results
+            })
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        let mut results: Vec<StepResult> = plan.steps.iter().map(|_| StepResult::Skipped).collect();
+        for (n, result) in sent.into_iter().flatten() {
+            let step = plan.steps.get(n).map(|step| &step.op.change);
+            if let (Ok(()), Some(Change::Notify { event, .. })) = (&result, step) {
+                if self.events.len() >= EVENTS {
+                    self.events.clear();
+                }
+                self.events.insert(event.clone());
+            }
+            if let Some(place) = results.get_mut(n) {
+                *place = match result {
+                    Ok(()) => StepResult::Done,
+                    Err(error) => StepResult::Failed(error),
+                };
+            }
+        }
+        Applied { results }
+    }
+
     async fn write_event(&self, event: &str, notice: &Notice) -> Result<(), kube::Error> {
         let about = &notice.about;
         // Events about cluster-wide objects have their place.
@@ -127,7 +203,7 @@ impl ApiTarget {
             "type": "Warning",
             "reason": notice.reason,
             "message": notice.message.chars().take(1000).collect::<String>(),
-            "source": { "component": MANAGER },
+            "source": { "component": self.program },
             "firstTimestamp": now,
             "lastTimestamp": now,
             "count": 1,
@@ -163,63 +239,4 @@ fn explain(write: &Write, error: kube::Error) -> TargetError {
         _ => Class::Transient,
     };
     TargetError::new(class, format!("cannot {write}")).because(error)
-}
-
-impl Target for ApiTarget {
-    type Desired = Desired;
-    type Observed = Observed;
-    type Op = Write;
-
-    fn plan(&mut self, want: &Desired, _keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Write> {
-        plan::plan(want, have)
-    }
-
-    async fn observe(&mut self, _scope: Scope) -> Result<Observed, TargetError> {
-        Ok(Observed { objects: self.inventory.snapshot(), events: self.events.clone() })
-    }
-
-    async fn apply(&mut self, plan: &Plan<Write>) -> Result<Applied, TargetError> {
-        let mut by_object: BTreeMap<&ObjectId, Vec<usize>> = BTreeMap::new();
-        for (n, step) in plan.steps.iter().enumerate().take(MOST) {
-            by_object.entry(&step.object).or_default().push(n);
-        }
-        // In the order of the plan: numbers before what needs them.
-        let mut groups: Vec<Vec<usize>> = by_object.into_values().collect();
-        groups.sort_by_key(|steps| steps.first().copied());
-        let target = &*self;
-        let sent: Vec<Vec<(usize, Result<(), TargetError>)>> = futures_util::stream::iter(groups)
-            .map(|steps| async move {
-                let mut results = Vec::new();
-                for n in steps {
-                    let Some(step) = plan.steps.get(n) else { break };
-                    let result = target.send(&step.op).await;
-                    let failed = result.is_err();
-                    results.push((n, result));
-                    if failed {
-                        break;
-                    }
-                }
-                results
-            })
-            .buffer_unordered(AT_ONCE)
-            .collect()
-            .await;
-        let mut results: Vec<StepResult> = plan.steps.iter().map(|_| StepResult::Skipped).collect();
-        for (n, result) in sent.into_iter().flatten() {
-            let step = plan.steps.get(n).map(|step| &step.op.change);
-            if let (Ok(()), Some(Change::Notify { event, .. })) = (&result, step) {
-                if self.events.len() >= EVENTS {
-                    self.events.clear();
-                }
-                self.events.insert(event.clone());
-            }
-            if let Some(place) = results.get_mut(n) {
-                *place = match result {
-                    Ok(()) => StepResult::Done,
-                    Err(error) => StepResult::Failed(error),
-                };
-            }
-        }
-        Ok(Applied { results })
-    }
 }

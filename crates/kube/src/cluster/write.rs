@@ -4,14 +4,45 @@
 //! written since, and never a successor of the same name. The API refuses it otherwise, and the loop observes again.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use reconcile::ObjectId;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::snapshot::{Kind, ObjectName};
-use super::state::Notice;
+use super::kind::Kind;
+use super::snapshot::{Meta, ObjectName, Snapshot};
+
+/// An object that a program writes to. The identity keeps it from writing to a successor of the same name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectRef {
+    /// The kind.
+    pub kind: Kind,
+    /// The name.
+    pub name: ObjectName,
+    /// The identity.
+    pub uid: String,
+}
+
+impl ObjectRef {
+    /// A reference to an object of a snapshot.
+    pub fn new(kind: Kind, meta: &Meta) -> ObjectRef {
+        ObjectRef { kind, name: meta.object_name(), uid: meta.uid.clone() }
+    }
+}
+
+/// An event for the users of an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Notice {
+    /// The object.
+    pub about: ObjectRef,
+    /// The reason, one word.
+    pub reason: &'static str,
+    /// The cause, and what to do.
+    pub message: String,
+}
 
 /// One operation of a JSON patch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -104,12 +135,6 @@ fn as_text<S: serde::Serializer>(value: &impl fmt::Display, serializer: S) -> Re
     serializer.collect_str(value)
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, name) = (self.kind, &self.name);
@@ -128,7 +153,7 @@ impl fmt::Display for Write {
 
 /// Builds a JSON patch that first tests everything it replaces.
 #[derive(Clone, Debug)]
-pub(super) struct PatchBuilder {
+pub(crate) struct PatchBuilder {
     tests: Vec<PatchOp>,
     changes: Vec<PatchOp>,
     has_annotations: bool,
@@ -138,13 +163,13 @@ pub(super) struct PatchBuilder {
 
 impl PatchBuilder {
     /// A patch of the object with this identity.
-    pub(super) fn new(uid: &str, has_annotations: bool) -> PatchBuilder {
+    pub(crate) fn new(uid: &str, has_annotations: bool) -> PatchBuilder {
         let test = PatchOp::Test { path: "/metadata/uid".to_owned(), value: uid.into() };
         PatchBuilder { tests: vec![test], changes: Vec::new(), has_annotations, adds_map: false }
     }
 
     /// Sets an annotation whose value was `old`.
-    pub(super) fn annotation(&mut self, key: &str, old: Option<&str>, new: &str) {
+    pub(crate) fn annotation(&mut self, key: &str, old: Option<&str>, new: &str) {
         if self.adds_map {
             // The test of the map covers all its keys.
         } else if !self.has_annotations {
@@ -161,7 +186,7 @@ impl PatchBuilder {
     }
 
     /// Sets a value of this version of the object.
-    pub(super) fn set(&mut self, path: &str, version: u64, new: Value) {
+    pub(crate) fn set(&mut self, path: &str, version: u64, new: Value) {
         let test =
             PatchOp::Test { path: "/metadata/resourceVersion".to_owned(), value: version.to_string().into() };
         if !self.tests.contains(&test) {
@@ -171,13 +196,43 @@ impl PatchBuilder {
     }
 
     /// The operations, if they change anything.
-    pub(super) fn finish(self) -> Option<Vec<PatchOp>> {
+    pub(crate) fn finish(self) -> Option<Vec<PatchOp>> {
         let is_empty = self.changes.is_empty();
         (!is_empty).then(|| self.tests.into_iter().chain(self.changes).collect())
     }
 }
 
 /// A key as part of a JSON pointer.
-pub(super) fn escaped(key: &str) -> String {
+pub(crate) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
+}
+
+/// The object of reports.
+pub(crate) fn object_id(kind: Kind, name: &ObjectName) -> ObjectId {
+    ObjectId::new(kind.as_str().to_lowercase(), name.to_string())
+}
+
+/// A change of an object, as a step of its plan.
+pub(crate) fn planned(object: &ObjectRef, change: Change) -> (ObjectId, Write) {
+    (object_id(object.kind, &object.name), Write { kind: object.kind, name: object.name.clone(), change })
+}
+
+/// Sets annotations of an object that differ.
+pub(crate) fn annotate(
+    object: &ObjectRef,
+    values: &BTreeMap<&'static str, String>,
+    objects: &Snapshot,
+) -> Option<(ObjectId, Write)> {
+    let meta = objects.meta(object.kind, &object.name).filter(|meta| meta.uid == object.uid)?;
+    let mut patch = PatchBuilder::new(&meta.uid, meta.has_annotations);
+    let mut keys = Vec::new();
+    for (key, value) in values {
+        let old = meta.annotations.get(*key).map(|old| old.as_str());
+        if old != Some(value.as_str()) {
+            patch.annotation(key, old, value);
+            keys.push(*key);
+        }
+    }
+    let summary = format!("set {}", keys.join(", "));
+    Some(planned(object, Change::Patch { ops: patch.finish()?, summary }))
 }

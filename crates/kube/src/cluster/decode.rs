@@ -1,20 +1,30 @@
 //! Objects of the API as parts of a snapshot.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::net::IpAddr;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::kind::{Kind, Reader};
 use super::snapshot::{
-    AttachmentObject, ClaimObject, Kind, Meta, NamespaceObject, NetworkObject, NetworkScope, NodeObject,
-    Owner, PodObject, PodRequest,
+    AttachmentObject, ClaimObject, EgressIpObject, Meta, NamespaceObject, NetworkObject, NetworkScope,
+    NodeObject, ObjectName, Owner, PodObject, PodRequest, Protocol, ServiceObject, ServicePort,
+    SliceEndpoint, SliceObject, SlicePort,
 };
 use crate::annotation::{Annotation, PodNetworks};
-use crate::crd::{ClusterUserDefinedNetworkSpec, Layer2Spec, NetworkStatus, Role, UserDefinedNetworkSpec};
+use crate::crd::{
+    ClusterUserDefinedNetworkSpec, EgressIPSpec, EgressIPStatus, Layer2Spec, NetworkStatus, Role,
+    UserDefinedNetworkSpec,
+};
 
 /// The annotation in which a pod says what it wants of its primary network.
 const REQUEST: &str = "v1.multus-cni.io/default-network";
+
+/// The label of slices with addresses of our networks: the service whose slice was mirrored.
+pub(crate) const MIRRORED_SERVICE: &str = "k8s.ovn.org/service-name";
 
 /// The metadata; `keep_label` and `keep_annotation` say what stays in memory.
 fn meta(
@@ -48,7 +58,7 @@ fn meta(
 
 /// A part of an object of the API.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     /// A node.
     Node(NodeObject),
     /// A namespace.
@@ -63,24 +73,58 @@ pub(super) enum Part {
     Attachment(AttachmentObject),
     /// A claim of addresses.
     Claim(ClaimObject),
+    /// Addresses with which pods leave the cluster.
+    EgressIp(EgressIpObject),
+    /// A service.
+    Service(ServiceObject),
+    /// A part of a service's endpoints.
+    Slice(SliceObject),
 }
 
-/// The part of an object that decides something. `None` for networks of other kinds.
-pub(super) fn decode(kind: Kind, object: DynamicObject) -> Option<Part> {
+/// The part of an object that decides something for a program. `None` for networks of other kinds, and for pods and slices that
+/// are of no concern to a node.
+pub(crate) fn decode(reader: Reader, kind: Kind, object: DynamicObject) -> Option<Part> {
     Some(match kind {
         Kind::Node => Part::Node(node(object)),
         Kind::Namespace => Part::Namespace(namespace(object)),
-        Kind::Pod => Part::Pod(pod(object)),
+        Kind::Pod => {
+            let pod = pod(object);
+            let is_ours = |networks: &PodNetworks| networks.keys().any(|key| key != PodNetworks::DEFAULT);
+            let concerns_nodes = match &pod.networks {
+                Ok(networks) => networks.as_ref().is_some_and(is_ours),
+                Err(_) => true,
+            };
+            if reader == Reader::Node && !concerns_nodes {
+                return None;
+            }
+            Part::Pod(pod)
+        }
         Kind::UserDefinedNetwork => Part::Network(network(object)?),
         Kind::ClusterUserDefinedNetwork => Part::ClusterNetwork(cluster_network(object)?),
         Kind::Attachment => Part::Attachment(attachment(object)),
         Kind::Claim => Part::Claim(claim(object)),
+        Kind::EgressIp => Part::EgressIp(egress_ip(object)),
+        Kind::Service => Part::Service(service(object)),
+        Kind::EndpointSlice => {
+            let is_mirrored =
+                object.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(MIRRORED_SERVICE));
+            if reader == Reader::Node && !is_mirrored {
+                return None;
+            }
+            Part::Slice(slice(object))
+        }
     })
 }
 
-/// A node: its annotations of `k8s.ovn.org`.
+/// A node: its annotations and labels of `k8s.ovn.org`, and whether it is ready.
 fn node(object: DynamicObject) -> NodeObject {
-    NodeObject { meta: meta(object.metadata, |_| false, |key| key.starts_with("k8s.ovn.org/")) }
+    let is_ours = |key: &str| key.starts_with("k8s.ovn.org/");
+    let mut conditions = list_at(&object.data, "/status/conditions");
+    let ready = conditions.find(|it| text_at(it, "/type") == Some("Ready"));
+    NodeObject {
+        is_ready: ready.is_some_and(|it| text_at(it, "/status") == Some("True")),
+        meta: meta(object.metadata, is_ours, is_ours),
+    }
 }
 
 /// A namespace: its labels.
@@ -98,7 +142,7 @@ fn pod(object: DynamicObject) -> PodObject {
     let text = |path: &str| object.data.pointer(path).and_then(|value| value.as_str()).unwrap_or_default();
     PodObject {
         networks: PodNetworks::read(&meta.annotations),
-        is_scheduled: !text("/spec/nodeName").is_empty(),
+        node: Some(text("/spec/nodeName").to_owned()).filter(|node| !node.is_empty()),
         is_host_network: object.data.pointer("/spec/hostNetwork") == Some(&Value::Bool(true)),
         is_finished: matches!(text("/status/phase"), "Succeeded" | "Failed"),
         request,
@@ -197,5 +241,110 @@ fn claim(object: DynamicObject) -> ClaimObject {
         network: object.data.pointer("/spec/network").and_then(text).unwrap_or_default(),
         addresses: addresses.map(|list| list.iter().filter_map(text).collect()).unwrap_or_default(),
         meta: meta(object.metadata, |_| false, |_| false),
+    }
+}
+
+/// Addresses with which pods leave the cluster. A specification that does not parse has no selector and so matches nothing of ours.
+fn egress_ip(object: DynamicObject) -> EgressIpObject {
+    let spec = object.data.get("spec").cloned().unwrap_or_default();
+    let (addresses, selectors) = match EgressIPSpec::deserialize(spec) {
+        Ok(spec) => {
+            let parse = |text: &String| {
+                text.parse::<IpAddr>()
+                    .map_err(|_| format!("spec.egressIPs: {text:?} is not an address such as 172.18.0.100"))
+            };
+            let addresses = spec.egress_ips.iter().map(parse).collect();
+            (addresses, (spec.namespace_selector, spec.pod_selector))
+        }
+        Err(error) => (Err(format!("spec: {error}")), Default::default()),
+    };
+    let status = object.data.get("status").map(EgressIPStatus::deserialize);
+    EgressIpObject {
+        addresses,
+        selectors,
+        items: status.and_then(|status| status.ok()).unwrap_or_default().items,
+        meta: meta(object.metadata, |_| false, |key| key.starts_with("k8s.ovn.org/")),
+    }
+}
+
+/// Text at a place of a value.
+fn text_at<'v>(value: &'v Value, path: &str) -> Option<&'v str> {
+    value.pointer(path).and_then(|value| value.as_str()).filter(|text| !text.is_empty())
+}
+
+/// The elements of a list at a place of a value.
+fn list_at<'v>(value: &'v Value, path: &str) -> impl Iterator<Item = &'v Value> + use<'v> {
+    value.pointer(path).and_then(|list| list.as_array()).into_iter().flatten()
+}
+
+/// A number from 1 to 65535 at a place of a value.
+fn port_at(value: &Value, path: &str) -> Option<u16> {
+    let number = value.pointer(path)?.as_u64()?;
+    u16::try_from(number).ok().filter(|number| *number != 0)
+}
+
+/// A service. Ports and addresses that do not parse are left out: the server would not have taken them.
+fn service(object: DynamicObject) -> ServiceObject {
+    let data = &object.data;
+    let addresses = |path: &str| list_at(data, path).filter_map(|it| it.as_str()?.parse::<IpAddr>().ok());
+    let single = text_at(data, "/spec/clusterIP").and_then(|text| text.parse::<IpAddr>().ok());
+    let mut cluster: Vec<_> = addresses("/spec/clusterIPs").collect();
+    if cluster.is_empty() {
+        cluster.extend(single);
+    }
+    let ingress = list_at(data, "/status/loadBalancer/ingress");
+    let ingress = ingress.filter_map(|it| text_at(it, "/ip")?.parse().ok());
+    let ports = list_at(data, "/spec/ports").filter_map(|it| {
+        Some(ServicePort {
+            name: text_at(it, "/name").unwrap_or_default().to_owned(),
+            protocol: Protocol::parse(text_at(it, "/protocol"))?,
+            port: port_at(it, "/port")?,
+            node_port: port_at(it, "/nodePort"),
+        })
+    });
+    let affinity = data.pointer("/spec/sessionAffinityConfig/clientIP/timeoutSeconds");
+    let affinity = affinity.and_then(|it| it.as_u64()).and_then(|it| u32::try_from(it).ok());
+    ServiceObject {
+        addresses: cluster,
+        external_addresses: addresses("/spec/externalIPs").chain(ingress).collect(),
+        ports: ports.collect(),
+        is_local_outside: text_at(data, "/spec/externalTrafficPolicy") == Some("Local"),
+        affinity: affinity.filter(|_| text_at(data, "/spec/sessionAffinity") == Some("ClientIP")),
+        meta: meta(object.metadata, |_| true, |_| false),
+    }
+}
+
+/// A part of a service's endpoints. Both versions of the API have the same fields, but for the node of an endpoint.
+fn slice(object: DynamicObject) -> SliceObject {
+    let data = &object.data;
+    let ports = list_at(data, "/ports").filter_map(|it| {
+        Some(SlicePort {
+            name: text_at(it, "/name").unwrap_or_default().to_owned(),
+            protocol: Protocol::parse(text_at(it, "/protocol"))?,
+            port: port_at(it, "/port"),
+        })
+    });
+    let endpoints = list_at(data, "/endpoints").map(|it| {
+        let condition = |name: &str| it.pointer(&format!("/conditions/{name}")).and_then(|it| it.as_bool());
+        let is_ready = condition("ready").unwrap_or(true);
+        let node = text_at(it, "/nodeName").or_else(|| text_at(it, "/topology/kubernetes.io~1hostname"));
+        let pod = text_at(it, "/targetRef/name").filter(|_| text_at(it, "/targetRef/kind") == Some("Pod"));
+        SliceEndpoint {
+            addresses: list_at(it, "/addresses").filter_map(|it| it.as_str()?.parse().ok()).collect(),
+            is_ready,
+            is_serving: condition("serving").unwrap_or(is_ready),
+            is_terminating: condition("terminating").unwrap_or(false),
+            node: node.map(|node| node.to_owned()),
+            pod: pod.map(|name| ObjectName {
+                namespace: text_at(it, "/targetRef/namespace").unwrap_or_default().to_owned(),
+                name: name.to_owned(),
+            }),
+        }
+    });
+    SliceObject {
+        address_type: text_at(data, "/addressType").unwrap_or_default().to_owned(),
+        ports: ports.collect(),
+        endpoints: endpoints.collect(),
+        meta: meta(object.metadata, |_| true, |_| true),
     }
 }

@@ -1,190 +1,19 @@
-//! The proxy with a real agent's channel, real sockets, and a Nova that checks signatures.
+//! Agents and proxies that come and go, identities that change, and answers of Nova of all kinds.
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
-use listener::Limits;
-use metadata_proxy::control::{Channel, Family, ListenerId, Message};
+use metadata_proxy::Proxy;
+use metadata_proxy::control::{Channel, ListenerId, Message};
 use metadata_proxy::identity::PortIdentity;
-use metadata_proxy::nova::{NovaAddress, NovaTimeouts};
-use metadata_proxy::request::SharedSecret;
-use metadata_proxy::{Config, Proxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-const NETWORK: Uuid = Uuid::from_u128(1);
-const INSTANCE: &str = "1c0e3b2a-1111-4222-8333-444455556666";
-const LISTENER: ListenerId = ListenerId { network: NETWORK, family: Family::Ipv4, namespace: 9, device: 0 };
-const WITHIN: Duration = Duration::from_secs(30);
-
-/// A Nova that answers with the head that it got, and keeps the bodies.
-struct Nova {
-    address: SocketAddr,
-    bodies: Arc<Mutex<Vec<Vec<u8>>>>,
-}
-
-impl Nova {
-    async fn start() -> Nova {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let nova = Nova { address: listener.local_addr().unwrap(), bodies: Arc::default() };
-        let bodies = Arc::clone(&nova.bodies);
-        tokio::spawn(async move {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                tokio::spawn(answer(stream, Arc::clone(&bodies)));
-            }
-        });
-        nova
-    }
-}
-
-async fn answer(mut stream: TcpStream, bodies: Arc<Mutex<Vec<Vec<u8>>>>) -> Option<()> {
-    loop {
-        let head = read_head(&mut stream).await?;
-        let length =
-            head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body).await.ok()?;
-        bodies.lock().unwrap().push(body);
-        let gzip = if head.contains("/gzip") { "Content-Encoding: gzip\r\n" } else { "" };
-        let status = if head.contains("/redirect") { "301 Moved" } else { "200 OK" };
-        let answer = format!(
-            "HTTP/1.1 {status}\r\n{gzip}Set-Cookie: evil\r\nContent-Length: {}\r\n\r\n{head}",
-            head.len()
-        );
-        stream.write_all(answer.as_bytes()).await.ok()?;
-    }
-}
-
-async fn read_head(stream: &mut TcpStream) -> Option<String> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(stream.read_u8().await.ok()?);
-    }
-    Some(String::from_utf8_lossy(&head).to_lowercase().trim_end().to_owned())
-}
-
-struct Site {
-    _dir: tempfile::TempDir,
-    control: PathBuf,
-    nova: SocketAddr,
-    proxy: JoinHandle<()>,
-}
-
-impl Site {
-    fn start(nova: SocketAddr) -> Site {
-        let dir = tempfile::tempdir().unwrap();
-        let control = dir.path().join("control.sock");
-        let proxy = run(&control, nova);
-        Site { _dir: dir, control, nova, proxy }
-    }
-
-    /// kill -9, as far as a task can be.
-    async fn restart(&mut self) {
-        self.proxy.abort();
-        let _ = (&mut self.proxy).await;
-        self.proxy = run(&self.control, self.nova);
-    }
-
-    fn agent(&self) -> Channel {
-        Channel::connect(&self.control).unwrap()
-    }
-}
-
-fn config(control: &Path, nova: SocketAddr) -> Config {
-    Config {
-        control: control.to_owned(),
-        nova: NovaAddress { host: nova.ip().to_string(), port: nova.port(), tls: None },
-        secret: SharedSecret::new("secret".into()),
-        timeouts: NovaTimeouts { connect: WITHIN, answer: WITHIN },
-        limits: Limits { connections: 128, per_client: 64, ..Limits::default() },
-        host_connections: 128,
-        rate: None,
-    }
-}
-
-fn run(control: &Path, nova: SocketAddr) -> JoinHandle<()> {
-    tokio::spawn(Proxy::open(config(control, nova)).unwrap().run())
-}
-
-/// The sockets that a proxy sends to a new agent.
-async fn greeted(agent: &Channel) -> Vec<(ListenerId, OwnedFd)> {
-    let mut sockets = Vec::new();
-    loop {
-        match agent.receive().await.unwrap().unwrap() {
-            (Message::Listener(id), Some(socket)) => sockets.push((id, socket)),
-            (Message::Complete, None) => return sockets,
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-fn port() -> PortIdentity {
-    let addresses = ["127.0.0.1".parse().unwrap()].into();
-    PortIdentity { instance: INSTANCE.into(), project: "p1".into(), addresses }
-}
-
-async fn tell(agent: &Channel, messages: impl IntoIterator<Item = Message>) {
-    for message in messages {
-        agent.send(&message, None).await.unwrap();
-    }
-}
-
-fn all() -> Vec<Message> {
-    let mut messages = Message::ports(NETWORK, &[port()]);
-    messages.push(Message::Valid { milliseconds: 60_000 });
-    messages
-}
-
-/// Sends bytes and returns all of the answer; the request must close the connection.
-async fn send(address: SocketAddr, bytes: &[u8]) -> String {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(bytes).await.unwrap();
-    let mut answer = Vec::new();
-    let read = tokio::time::timeout(WITHIN, stream.read_to_end(&mut answer)).await.expect("an answer");
-    // A proxy that closes before it has read everything resets the connection.
-    drop(read);
-    String::from_utf8_lossy(&answer).into_owned()
-}
-
-async fn get(address: SocketAddr, path: &str) -> String {
-    send(address, format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes()).await
-}
-
-fn status(answer: &str) -> &str {
-    answer.split(' ').nth(1).unwrap_or("none")
-}
-
-/// Waits until a path is answered with a status: messages to the proxy take a moment.
-async fn until(address: SocketAddr, expected: &str) -> String {
-    let mut last = String::new();
-    for _ in 0..1000 {
-        last = get(address, "/").await;
-        if status(&last) == expected {
-            return last;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("no {expected} but {last}");
-}
-
-/// A proxy with one served socket.
-async fn served() -> (Site, Nova, Channel, std::net::TcpListener, SocketAddr) {
-    let nova = Nova::start().await;
-    let site = Site::start(nova.address);
-    let agent = site.agent();
-    assert!(greeted(&agent).await.is_empty());
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    agent.send(&Message::Listener(LISTENER), Some(listener.as_fd())).await.unwrap();
-    (site, nova, agent, listener, address)
-}
+use crate::site::*;
 
 #[tokio::test]
 async fn a_request_reaches_nova_with_the_identity_of_its_source_alone() {
@@ -287,7 +116,7 @@ async fn a_new_agent_gets_the_sockets_back_and_requests_go_on() {
     assert_eq!(status(&get(address, "/").await), "200");
     // Closing means that nobody answers any more, and the agent is told when.
     tell(&next, [Message::Close(LISTENER)]).await;
-    assert_eq!(next.receive().await.unwrap().unwrap().0, Message::Closed(LISTENER));
+    assert_eq!(crate::site::next(&next).await, Message::Closed(LISTENER));
     drop(sockets);
     assert!(TcpStream::connect(address).await.is_err(), "a copy of the socket is left");
 }

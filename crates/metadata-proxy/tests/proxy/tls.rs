@@ -34,10 +34,11 @@ fn certificates(dir: &Path) {
         "x509 -req -in nova.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out nova.pem",
     );
     openssl(&format!("req -x509 {key} -days 2 -subj /CN=foreign -keyout foreign.key -out foreign.pem"));
+    openssl("x509 -req -in nova.csr -CA ca.pem -CAkey ca.key -days -1 -extfile names -out expired.pem");
 }
 
-/// A server that wants a certificate that its CA has signed; returns its port.
-async fn serve(dir: &Path) -> u16 {
+/// A server that wants a certificate that its CA has signed, and shows one of its own; returns its port.
+async fn serve(dir: &Path, own: &str) -> u16 {
     let of = |name: &str| CertificateDer::from_pem_file(dir.join(name)).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(of("ca.pem")).unwrap();
@@ -48,7 +49,7 @@ async fn serve(dir: &Path) -> u16 {
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_client_cert_verifier(clients)
-        .with_single_cert(vec![of("nova.pem")], PrivateKeyDer::from_pem_file(dir.join("nova.key")).unwrap());
+        .with_single_cert(vec![of(own)], PrivateKeyDer::from_pem_file(dir.join("nova.key")).unwrap());
     let acceptor = TlsAcceptor::from(Arc::new(config.unwrap()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -57,8 +58,8 @@ async fn serve(dir: &Path) -> u16 {
             let (stream, _) = listener.accept().await.unwrap();
             let Ok(mut stream) = acceptor.accept(stream).await else { continue };
             let _ = stream.read(&mut [0; 4096]).await;
-            let _ =
-                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").await;
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnova";
+            let _ = stream.write_all(answer).await;
             let _ = stream.shutdown().await;
         }
     });
@@ -69,7 +70,7 @@ async fn serve(dir: &Path) -> u16 {
 async fn nova_is_asked_over_tls_and_both_sides_are_checked() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
-    let port = serve(dir.path()).await;
+    let port = serve(dir.path(), "nova.pem").await;
     let at = |name: &str| dir.path().join(name);
     let own = Some((at("nova.pem"), at("nova.key")));
     let request = NovaRequest {
@@ -89,12 +90,32 @@ async fn nova_is_asked_over_tls_and_both_sides_are_checked() {
     for bad in [ask("localhost", "foreign.pem", own.clone()), ask("127.0.0.1", "ca.pem", own.clone())] {
         assert_eq!(bad.ask(&request).await.err(), Some(NovaFailure::Unreachable));
     }
-    // Without a certificate of its own the proxy is not let in.
-    assert!(ask("localhost", "ca.pem", None).ask(&request).await.is_err());
+    // Without a certificate of its own the proxy is not let in, nor with one that has expired.
+    let expired = Some((at("expired.pem"), at("nova.key")));
+    for identity in [None, expired] {
+        assert!(ask("localhost", "ca.pem", identity).ask(&request).await.is_err());
+    }
     // A renewed file is used by the next connection.
     let renewed = ask("localhost", "later.pem", own);
     assert_eq!(renewed.ask(&request).await.err(), Some(NovaFailure::Unreachable));
     std::fs::copy(at("ca.pem"), at("later.pem")).unwrap();
     assert!(renewed.ask(&request).await.is_ok());
     assert!(NovaTls { ca: Some(at("nowhere.pem")), identity: None }.load().is_err());
+}
+
+#[tokio::test]
+async fn a_request_of_a_vm_goes_to_nova_over_tls_and_an_expired_certificate_is_a_503() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path());
+    for (own, expected) in [("nova.pem", 200), ("expired.pem", 503)] {
+        let port = serve(dir.path(), own).await;
+        let at = |name: &str| dir.path().join(name);
+        let tls = Some(NovaTls { ca: Some(at("ca.pem")), identity: Some((at("nova.pem"), at("nova.key"))) });
+        let nova = crate::site::Nova::start().await;
+        let address = NovaAddress { host: "localhost".into(), port, tls };
+        let fronts = crate::site::fronts(&nova, |config| config.nova = address).await;
+        for front in &fronts.all {
+            assert_eq!(front.get("/").await.0, expected, "{own} through {front:?}");
+        }
+    }
 }

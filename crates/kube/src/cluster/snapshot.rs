@@ -1,61 +1,19 @@
-//! The inputs of the manager at one instant: the parts of the API's objects that decide something.
+//! The API's objects at one instant: the parts of them that decide something.
 //!
 //! A cluster has tens of thousands of pods, so only these parts stay in memory, and each is parsed once when its object changes.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use imbl::OrdMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use ovn::MacAddr;
 
+use super::kind::Kind;
 use crate::annotation::{AnnotationError, Annotations, PodNetworks};
-use crate::crd::Layer2Spec;
-
-/// The kinds of objects that the manager reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// A node.
-    Node,
-    /// A namespace.
-    Namespace,
-    /// A pod.
-    Pod,
-    /// A network of one namespace.
-    UserDefinedNetwork,
-    /// A network of several namespaces.
-    ClusterUserDefinedNetwork,
-    /// An attachment definition.
-    Attachment,
-    /// A claim of addresses.
-    Claim,
-}
-
-impl Kind {
-    /// The kind's name in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Node => "Node",
-            Kind::Namespace => "Namespace",
-            Kind::Pod => "Pod",
-            Kind::UserDefinedNetwork => "UserDefinedNetwork",
-            Kind::ClusterUserDefinedNetwork => "ClusterUserDefinedNetwork",
-            Kind::Attachment => "NetworkAttachmentDefinition",
-            Kind::Claim => "IPAMClaim",
-        }
-    }
-
-    /// The group and version in the API: `k8s.ovn.org/v1`.
-    pub fn api_version(self) -> &'static str {
-        match self {
-            Kind::Node | Kind::Namespace | Kind::Pod => "v1",
-            Kind::UserDefinedNetwork | Kind::ClusterUserDefinedNetwork => "k8s.ovn.org/v1",
-            Kind::Attachment => "k8s.cni.cncf.io/v1",
-            Kind::Claim => "k8s.cni.cncf.io/v1alpha1",
-        }
-    }
-}
+use crate::crd::{EgressIPStatusItem, Layer2Spec};
 
 /// The namespace and the name of an object; the namespace of a cluster-wide one is empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -142,13 +100,25 @@ macro_rules! described {
         })*
     };
 }
-described!(NodeObject, NamespaceObject, PodObject, NetworkObject, AttachmentObject, ClaimObject);
+described!(
+    NodeObject,
+    NamespaceObject,
+    PodObject,
+    NetworkObject,
+    AttachmentObject,
+    ClaimObject,
+    EgressIpObject,
+    ServiceObject,
+    SliceObject
+);
 
 /// A node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeObject {
     /// The metadata.
     pub meta: Meta,
+    /// Whether its kubelet says that it is ready.
+    pub is_ready: bool,
 }
 
 /// A namespace.
@@ -172,8 +142,8 @@ pub struct PodRequest {
 pub struct PodObject {
     /// The metadata.
     pub meta: Meta,
-    /// Whether it has a node.
-    pub is_scheduled: bool,
+    /// The node that it runs on, once it is scheduled.
+    pub node: Option<String>,
     /// Whether it uses the node's own network.
     pub is_host_network: bool,
     /// Whether all its containers have ended for good.
@@ -187,7 +157,7 @@ pub struct PodObject {
 impl PodObject {
     /// Whether it needs addresses.
     pub fn needs_addresses(&self) -> bool {
-        self.is_scheduled && !self.is_host_network && !self.is_finished
+        self.node.is_some() && !self.is_host_network && !self.is_finished
     }
 }
 
@@ -233,6 +203,122 @@ pub struct ClaimObject {
     pub addresses: Vec<String>,
 }
 
+/// Addresses with which pods leave the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EgressIpObject {
+    /// The metadata.
+    pub meta: Meta,
+    /// The addresses, or why they cannot be read.
+    pub addresses: Result<Vec<IpAddr>, String>,
+    /// The namespaces and the pods.
+    pub selectors: (LabelSelector, LabelSelector),
+    /// The assigned addresses, as they stand in the status.
+    pub items: Vec<EgressIPStatusItem>,
+}
+
+/// A transport protocol of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP.
+    Sctp,
+}
+
+impl Protocol {
+    /// The protocol of a name of the API: `TCP`. None is TCP.
+    pub fn parse(text: Option<&str>) -> Option<Protocol> {
+        match text {
+            None | Some("TCP") => Some(Protocol::Tcp),
+            Some("UDP") => Some(Protocol::Udp),
+            Some("SCTP") => Some(Protocol::Sctp),
+            Some(_) => None,
+        }
+    }
+
+    /// The name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+            Protocol::Sctp => "SCTP",
+        }
+    }
+}
+
+/// A port of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServicePort {
+    /// The name, empty for the only one.
+    pub name: String,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The port at the service's addresses.
+    pub port: u16,
+    /// The port at the nodes' addresses.
+    pub node_port: Option<u16>,
+}
+
+/// A service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceObject {
+    /// The metadata.
+    pub meta: Meta,
+    /// The addresses inside of the cluster; none of a headless service.
+    pub addresses: Vec<IpAddr>,
+    /// Addresses outside of the cluster that lead to it as well.
+    pub external_addresses: Vec<IpAddr>,
+    /// The ports.
+    pub ports: Vec<ServicePort>,
+    /// Whether nodes pass traffic from outside only to pods of their own.
+    pub is_local_outside: bool,
+    /// Seconds for which a client stays with a pod.
+    pub affinity: Option<u32>,
+}
+
+/// A port of the endpoints of a slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlicePort {
+    /// The name of the service's port.
+    pub name: String,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The port; none is every port.
+    pub port: Option<u16>,
+}
+
+/// One endpoint of a slice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SliceEndpoint {
+    /// The addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Whether it takes new connections.
+    pub is_ready: bool,
+    /// Whether it answers, although it may be about to end.
+    pub is_serving: bool,
+    /// Whether it is about to end.
+    pub is_terminating: bool,
+    /// The node.
+    pub node: Option<String>,
+    /// The pod.
+    pub pod: Option<ObjectName>,
+}
+
+/// A part of the endpoints of a service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SliceObject {
+    /// The metadata.
+    pub meta: Meta,
+    /// `IPv4` or `IPv6`.
+    pub address_type: String,
+    /// The ports.
+    pub ports: Vec<SlicePort>,
+    /// The endpoints.
+    pub endpoints: Vec<SliceEndpoint>,
+}
+
 /// The objects of one kind by name.
 pub type Objects<T> = OrdMap<ObjectName, Arc<T>>;
 
@@ -255,6 +341,12 @@ pub struct Snapshot {
     pub attachments: Objects<AttachmentObject>,
     /// The claims of addresses.
     pub claims: Objects<ClaimObject>,
+    /// Addresses with which pods leave the cluster.
+    pub egress_ips: Objects<EgressIpObject>,
+    /// The services.
+    pub services: Objects<ServiceObject>,
+    /// The parts of services' endpoints.
+    pub slices: Objects<SliceObject>,
 }
 
 impl Snapshot {
@@ -271,6 +363,9 @@ impl Snapshot {
             Kind::ClusterUserDefinedNetwork => of(&self.cluster_networks, name),
             Kind::Attachment => of(&self.attachments, name),
             Kind::Claim => of(&self.claims, name),
+            Kind::EgressIp => of(&self.egress_ips, name),
+            Kind::Service => of(&self.services, name),
+            Kind::EndpointSlice => of(&self.slices, name),
         }
     }
 }
