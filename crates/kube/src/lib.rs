@@ -5,7 +5,9 @@
 //!
 //! Reading order: [`ident`] and [`address`] (numbers, and the addresses that follow from them), [`annotation`] (their form in the
 //! API), [`network`] (one network and its rules), [`crd`] (the resources with which users ask for one). Then [`cluster`] (a copy of
-//! the API's objects, and writes to them), [`manager`] (the cluster side) and [`zone`] (the node side).
+//! the API's objects, and writes to them), [`manager`] (the cluster side) and [`zone`] (the node side). Beside them stand [`eip`]
+//! (addresses with which pods leave), [`upgrade`] (from the topology without transit routers) and [`frames`] (packets that tell a
+//! guest about its gateway).
 
 pub mod address;
 pub mod annotation;

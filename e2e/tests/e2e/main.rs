@@ -13,7 +13,6 @@ mod fabric;
 mod faults;
 mod guest;
 mod layer2;
-mod layer2_frames;
 mod metadata;
 mod multihoming;
 mod native;
@@ -56,7 +55,6 @@ fn main() -> ExitCode {
         balancers::tests(),
         transit::tests(),
         layer2::tests(),
-        layer2_frames::tests(),
         chaos::tests(),
         cloud::tests(),
     ];

@@ -1,4 +1,5 @@
 //! EgressIP: addresses with which pods leave the cluster.
+#![expect(clippy::duplicated_attributes, reason = "each column of the printed table has the same fields")]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;

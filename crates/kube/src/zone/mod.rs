@@ -12,7 +12,7 @@
 //! | [`desired`] | the rows of one network in one zone |
 //!
 //! During a rolling upgrade some nodes still have the topology without transit routers; the rows of that time are here as well.
-//! Services and EgressIP are not.
+//! Services are not.
 
 pub mod desired;
 pub mod migration;

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use kubernetes::address::{DualNet, PeerScheme};
-use kubernetes::manager::{ManagerSettings, PeerSource};
+use kubernetes::manager::{EgressAssigner, ManagerSettings, PeerSource};
 use kubernetes::network::ClusterNetwork;
 
-use super::value::{Field, PeerSchemeMode, PeerSourceMode};
+use super::value::{EgressAssignerMode, Field, PeerSchemeMode, PeerSourceMode};
 use super::{Key, Problem, Setting};
 
 /// Every key.
@@ -21,6 +21,7 @@ pub(crate) struct Kube {
     masquerade_subnets: Setting<Vec<String>>,
     transit_subnets: Setting<Vec<String>>,
     join_subnets: Setting<Vec<String>>,
+    egress_ips: Setting<EgressAssignerMode>,
     peer_scheme: Setting<PeerSchemeMode>,
     peer_source: Setting<PeerSourceMode>,
 }
@@ -38,6 +39,7 @@ impl Default for Kube {
             masquerade_subnets: dual(cluster.masquerade),
             transit_subnets: dual(cluster.transit),
             join_subnets: dual(cluster.join),
+            egress_ips: Setting::default(EgressAssignerMode::Other),
             peer_scheme: Setting::default(PeerSchemeMode::Seed),
             peer_source: Setting::default(PeerSourceMode::Derived),
         }
@@ -74,6 +76,13 @@ impl Kube {
                 &mut self.transit_subnets,
             ),
             (key("join_subnets", "Join subnets of networks that name none"), &mut self.join_subnets),
+            (
+                key(
+                    "egress_ips",
+                    "Program that gives EgressIPs their nodes: other (such as ovn-kubernetes), or manager",
+                ),
+                &mut self.egress_ips,
+            ),
             (
                 key(
                     "peer_scheme",
@@ -143,15 +152,15 @@ impl Kube {
                 PeerSchemeMode::Upstream => PeerScheme::Upstream,
             },
         };
+        let egress = match self.egress_ips.value {
+            EgressAssignerMode::Other => EgressAssigner::Other,
+            EgressAssignerMode::Manager => EgressAssigner::Manager,
+        };
         let peers = match self.peer_source.value {
             PeerSourceMode::Derived => PeerSource::Derived,
             PeerSourceMode::Allocated => PeerSource::Allocated,
         };
-        if problems.is_empty() {
-            Ok(ManagerSettings { cluster, peers, ..ManagerSettings::default() })
-        } else {
-            Err(problems)
-        }
+        if problems.is_empty() { Ok(ManagerSettings { cluster, peers, egress }) } else { Err(problems) }
     }
 }
 

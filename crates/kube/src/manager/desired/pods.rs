@@ -71,7 +71,7 @@ impl PodLedger {
             self.reserve(pod, snapshot, out);
         }
         for pod in &pods {
-            match self.assign(pod, snapshot, cluster) {
+            match self.assign(pod, snapshot, cluster, &gateways) {
                 Ok(want) => out.desired.pods.extend(want),
                 Err(message) => out.problem(Kind::Pod, &pod.pod.meta, "ErrorAllocatingPod", message),
             }
@@ -193,6 +193,7 @@ impl PodLedger {
         pod: &PodInNetwork<'_>,
         snapshot: &Snapshot,
         cluster: &ClusterNetwork,
+        gateways: &OldGateways<'_>,
     ) -> Result<Option<PodWant>, String> {
         let meta = &pod.pod.meta;
         if !self.assigned.contains_key(&meta.uid) {
@@ -206,7 +207,10 @@ impl PodLedger {
             let network = &pod.active.network;
             let pool = self.pools.get_mut(&network.name).ok_or("its network has no addresses")?;
             let key = KeyOwner::Pod { attachment: Arc::clone(&pod.key), uid: meta.uid.clone() };
-            let made = pool.allocate(&owner, &key, request.mac, network, cluster)?;
+            let mut made = pool.allocate(&owner, &key, request.mac, network, cluster)?;
+            if let Some(old) = gateways.gateway_of(pod.pod.node.as_deref(), network) {
+                made.ipv6_lla_gateway_ip = made.ipv6_lla_gateway_ip.map(|_| old);
+            }
             let assigned =
                 Assigned { network: Arc::new(made), name: network.name.clone(), owner, confirmed: None };
             self.assigned.insert(meta.uid.clone(), assigned);

@@ -378,6 +378,41 @@ fn gateway_routers_have_keys_of_the_old_topology_while_a_node_is_old() {
 }
 
 #[test]
+fn pods_of_old_nodes_have_the_gateway_router_of_their_node_as_gateway() {
+    let mut world = World::default();
+    world.node("n");
+    world.node("other");
+    world.namespace_with_network("ns", &["203.203.0.0/16", "2010:100:200::/60"]);
+    let mut decider = ManagerDecider::new(ManagerSettings::default());
+    world.converge(&mut decider);
+    let gateway = |world: &World, pod: &str| {
+        let all = world.annotations_of(Kind::Pod, PodNetworks::KEY);
+        let text = &all[&ObjectName { namespace: "ns".into(), name: pod.into() }];
+        PodNetworks::parse(text)
+            .unwrap()
+            .get("ns/net")
+            .unwrap()
+            .unwrap()
+            .ipv6_lla_gateway_ip
+            .unwrap()
+            .to_string()
+    };
+    world.pod("ns", "before");
+    world.converge(&mut decider);
+    // Pods of these tests run on node n, the one with id 2.
+    world.annotate(Kind::Node, "", "n", GatewayPortKeys::KEY, Some(r#"{"ns_net":"4"}"#));
+    world.pod("ns", "old");
+    world.converge(&mut decider);
+    world.annotate(Kind::Node, "", "n", TopologyVersion::KEY, Some("2.0"));
+    world.pod("ns", "after");
+    world.converge(&mut decider);
+    assert_eq!(gateway(&world, "old"), "fe80::858:64ff:fe41:2");
+    for pod in ["before", "after"] {
+        assert_eq!(gateway(&world, pod), "fe80::858:cbff:fecb:1", "{pod}");
+    }
+}
+
+#[test]
 fn keys_that_nobody_can_read_keep_the_cluster_in_the_mixed_stage() {
     let mut world = World::default();
     for node in ["n1", "n2"] {

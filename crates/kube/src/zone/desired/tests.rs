@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use ovn::target::{Part, Row};
 use ovsdb::Uuid;
-use ovsdb::wire::datum::Datum;
+use ovsdb::wire::Datum;
 use proptest::prelude::*;
 
 use super::*;
@@ -398,10 +398,10 @@ fn every_row_names_its_object() {
 fn keys(part: &Part) -> BTreeMap<String, String> {
     let keyed = part.rows().filter_map(|(_, row)| {
         let options = column(row, "options").into_iter().chain(column(row, "other_config"));
-        let key = options.filter_map(|text| {
+        let mut key = options.filter_map(|text| {
             Some(text.split("requested-tnl-key=").nth(1)?.split([',', '}']).next()?.to_owned())
         });
-        Some((column(row, "name")?, key.last()?))
+        Some((column(row, "name")?, key.next_back()?))
     });
     keyed.collect()
 }

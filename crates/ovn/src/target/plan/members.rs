@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 
 use ovsdb::Uuid;
 use ovsdb::model::ColumnSpec;
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
+use ovsdb::wire::Atom;
+use ovsdb::wire::Datum;
 use reconcile::ObjectId;
 
 use super::Planner;
-use crate::target::desired::{Want, Wanted};
+use crate::target::desired::{Want, WantedRow};
 use crate::target::element::{Element, atoms};
 use crate::target::op::Op;
 use crate::target::state::{Row, RowId};
@@ -46,7 +46,7 @@ impl<'a> Planner<'a> {
         at: usize,
         spec: &'static ColumnSpec,
         spoken: &[&'a Want],
-        wanted: &'a Wanted,
+        wanted: &'a WantedRow,
         row: &dyn Row,
     ) {
         let surplus = match self.moved(id, at, spec, wanted, row) {
@@ -71,12 +71,12 @@ impl<'a> Planner<'a> {
         id: RowId,
         at: usize,
         spec: &'static ColumnSpec,
-        wanted: &Wanted,
+        wanted: &WantedRow,
         row: &dyn Row,
     ) -> Option<BTreeSet<Uuid>> {
         let since = self.since.filter(|since| !since.open.troubled.contains(&id))?;
         let (before, had) = (since.want.wanted(id)?, since.have.row(id)?);
-        let speakers = |wanted: &Wanted| {
+        let speakers = |wanted: &WantedRow| {
             let voices = wanted.voices().filter(|want| want.columns.contains(at));
             voices.map(|want| want.row.datum(at).is_empty().then(|| want.object.clone())).collect()
         };
@@ -98,7 +98,7 @@ impl<'a> Planner<'a> {
         id: RowId,
         at: usize,
         spec: &'static ColumnSpec,
-        wanted: &'a Wanted,
+        wanted: &'a WantedRow,
         row: &dyn Row,
         moved: BTreeSet<Uuid>,
     ) -> Vec<Atom> {
@@ -122,7 +122,7 @@ impl<'a> Planner<'a> {
         at: usize,
         spec: &'static ColumnSpec,
         spoken: &[&'a Want],
-        wanted: &'a Wanted,
+        wanted: &'a WantedRow,
         from: Datum,
     ) -> Vec<Atom> {
         let keep = self.keep;

@@ -49,6 +49,10 @@ async fn old_rows(database: &mut ZoneDatabase) -> LastingRows {
         ovn::nb::LogicalRouterPolicy,
         ovn::nb::Nat
     );
+    // These have no keys: our mark is in their UUIDs.
+    for (number, (id, row)) in snapshot.table::<ovn::nb::StaticMacBinding>().iter().enumerate() {
+        txn.delete(id).insert(Uuid::from_u128(0x2000 + number as u128), row);
+    }
     // A row of a network that is not ours, and one of our network in another topology.
     let mut other = LogicalSwitch { name: "other".into(), ..Default::default() };
     other.external_ids = map([("k8s.ovn.org/network", "other_net"), ("k8s.ovn.org/topology", "layer2")]);
