@@ -83,6 +83,7 @@ pub(super) fn plan_rows(
     }
     planner.release_doomed();
     planner.claims();
+    planner.take_lapsing();
     planner.finish()
 }
 
@@ -106,6 +107,8 @@ struct Planner<'a> {
     /// Desired rows that will not exist. No row may refer to them, or it would fail with them.
     refused: BTreeSet<Uuid>,
     takes: BTreeMap<Place, Vec<Element>>,
+    /// Weak references to rows that the plan deletes.
+    lapsing: BTreeMap<Place, Vec<Element>>,
 }
 
 /// Elements of one column that belong to one object travel together.
@@ -137,6 +140,7 @@ impl<'a> Planner<'a> {
             troubled: BTreeSet::new(),
             refused: BTreeSet::new(),
             takes: BTreeMap::new(),
+            lapsing: BTreeMap::new(),
         }
     }
 
@@ -544,8 +548,8 @@ impl<'a> Planner<'a> {
         referred(spec, atom).is_some_and(|id| self.doomed.contains_key(&id))
     }
 
-    /// Whether the server itself clears a reference. It does so for weak references to deleted rows.
-    fn goes_by_itself(&self, spec: &ColumnSpec, atom: &Atom) -> bool {
+    /// Whether a reference is a weak one to a row that the plan deletes.
+    fn is_lapsing(&self, spec: &ColumnSpec, atom: &Atom) -> bool {
         matches!(spec.shape.refers, Some((_, false))) && self.is_doomed(spec, atom)
     }
 

@@ -56,11 +56,27 @@ impl<'a> Planner<'a> {
         // Claims of members are not a claim of the whole column. Its other elements may be wanted by other programs.
         let Some(speaker) = spoken.first() else { return };
         for atom in surplus {
-            if !self.is_ours(spec, &atom) || self.goes_by_itself(spec, &atom) {
+            if !self.is_ours(spec, &atom) {
                 continue;
             }
             let object = self.holder(spec, &atom).unwrap_or_else(|| speaker.object.clone());
-            self.takes.entry((id, spec.name, object)).or_default().push(Element::Atom(atom));
+            let takes = if self.is_lapsing(spec, &atom) { &mut self.lapsing } else { &mut self.takes };
+            takes.entry((id, spec.name, object)).or_default().push(Element::Atom(atom));
+        }
+    }
+
+    /// Removes weak references to deleted rows where the server would not.
+    ///
+    /// The server clears them, but Open vSwitch 3.1 forgets those of a row that the same transaction changes otherwise: a switch that loses
+    /// a load balancer together with the port of its VIP kept the reference for ever.
+    pub(super) fn take_lapsing(&mut self) {
+        let sets = self.sets.iter().map(|(_, op)| op.row());
+        let elements = self.puts.keys().chain(self.takes.keys()).map(|(row, ..)| *row);
+        let changed: BTreeSet<RowId> = sets.chain(elements).collect();
+        for (place, items) in std::mem::take(&mut self.lapsing) {
+            if changed.contains(&place.0) {
+                self.takes.entry(place).or_default().extend(items);
+            }
         }
     }
 
