@@ -1,5 +1,5 @@
-//! Checks the troubleshooting pages of a node's agents: every problem code that an agent reports has a row on its page, and every row has a
-//! code.
+//! Checks the troubleshooting pages of the server and of a node's agents: every problem code that one of them reports has a row on its page,
+//! and every row has a code.
 //!
 //! A code is a quoted string with hyphens in a source file that reports problems. The few other such strings are listed here.
 
@@ -13,18 +13,51 @@ use crate::command::root;
 /// The sources of the metadata agent, which has a page of its own.
 const METADATA: &str = "crates/node/src/metadata";
 /// The pages, with the places where their problems are reported: by the agent, and by the loop that runs it.
-const PAGES: [(&str, &[&str]); 2] = [
+const PAGES: [(&str, &[&str]); 3] = [
     (
         "docs/src/bgp-trouble.md",
         &["crates/node/src", "crates/reconcile/src/driver.rs", "crates/reconcile/src/holds.rs"],
     ),
     ("docs/src/metadata.md", &[METADATA]),
+    (
+        "docs/src/server-trouble.md",
+        &[
+            "crates/api/src",
+            "crates/ovn/src/writer",
+            "crates/ovn/src/target",
+            "crates/reconcile/src/driver.rs",
+            "crates/reconcile/src/holds.rs",
+            "crates/reconcile/src/units.rs",
+        ],
+    ),
 ];
 /// The names by which a source file reports problems: directly, or through a draft of a decision.
 const REPORTS: [&str; 2] = ["Problem::", "Draft"];
 /// Quoted strings with hyphens that are no codes.
-const OTHERS: [&str; 5] =
-    ["address-family", "chassis-redirect-port", "exit-address-family", "exit-vni", "ovn-bridge-mappings"];
+const OTHERS: [&str; 19] = [
+    // FRR's and OVN's words on the node.
+    "address-family",
+    "chassis-redirect-port",
+    "exit-address-family",
+    "exit-vni",
+    "ovn-bridge-mappings",
+    // Options of rows of the Northbound.
+    "activation-strategy",
+    "exclude-lb-vips-from-garp",
+    "nat-addresses",
+    "ovn-owned",
+    "requested-chassis",
+    "router-port",
+    "virtual-ip",
+    "virtual-parents",
+    "vtep-logical-switch",
+    "vtep-physical-switch",
+    "direct-physical",
+    // Nova's events.
+    "network-vif-deleted",
+    "network-vif-plugged",
+    "network-vif-unplugged",
+];
 
 /// The errors of the pages.
 pub(crate) fn problems() -> Result<Vec<String>> {
@@ -128,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_of_a_node_is_explained() {
+    fn every_problem_of_the_server_and_of_a_node_is_explained() {
         assert_eq!(problems().unwrap(), [] as [String; 0]);
     }
 }
