@@ -1,6 +1,6 @@
 //! Checks the claims of the Markdown files. Relative links must resolve, and every `cargo xtask X` or `meridian X` must exist.
-//! So must every test that a page names or tells the reader to run ([`trace`]). Samples must equal the package's files, and
-//! every problem of the agent must be explained ([`problems`]).
+//! So must every test that a page names or tells the reader to run ([`trace`]). Samples must equal the package's files,
+//! every problem of the agent must be explained ([`problems`]), and the walks through the code must name functions that exist ([`walks`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 
 use crate::command::{cargo, files, root, run, target_dir};
-use crate::{problems, trace};
+use crate::{problems, trace, walks};
 
 /// The programs whose subcommands are checked.
 const PROGRAMS: [&str; 2] = ["cargo xtask", "meridian"];
@@ -27,6 +27,7 @@ pub(crate) fn check() -> Result<()> {
             .with_context(|| format!("cannot read {}", file.display()))?;
         problems.extend(broken_links(root(), &file, &text));
         problems.extend(trace::problems(root(), &file, &text));
+        problems.extend(walks::problems(root(), &file, &text));
         problems.extend(trace::not_to_run(&file, &text, &sources));
         for mention in find_mentions(&text) {
             mentions.entry(mention).or_insert_with(|| file.clone());

@@ -24,6 +24,7 @@ mod test;
 mod trace;
 mod up;
 mod uwsgi;
+mod walks;
 
 use std::process::ExitCode;
 

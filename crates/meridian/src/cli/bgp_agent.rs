@@ -10,7 +10,7 @@ use crate::admin;
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
 use crate::roles::{LoadedNode, NodeConfig};
 
-/// Where ovn-bgp-agent's packages have their file.
+/// The configuration file of ovn-bgp-agent's packages.
 const USUAL: &str = "/etc/ovn-bgp-agent/bgp-agent.conf";
 
 /// Expose an OVN cloud through BGP on this node, as a bgp-agent.conf says

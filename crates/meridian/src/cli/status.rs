@@ -64,8 +64,8 @@ pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
     }
     let mut status: Status = serde_json::from_value(value).map_err(|error| {
         Failure::new(Exit::Protocol, error)
-            .while_("the process is of another version and says something else")
-            .try_("--output json, which prints whatever it says")
+            .while_("cannot parse the reply: the process is of another version")
+            .try_("--output json, which prints the reply as it is")
     })?;
     if let Some(router) = args.router.as_deref() {
         let Some(network) = &mut status.network else {
@@ -110,7 +110,7 @@ fn text(status: &Status, coloured: bool) -> String {
             let count = db.unreadable_rows;
             let _ = writeln!(
                 out,
-                "  ! {count} rows cannot be read and are left out: correct them, or upgrade this program"
+                "  ! {count} rows cannot be parsed and are skipped; correct them, or upgrade this program"
             );
             for row in &db.unreadable {
                 let _ = writeln!(out, "    {row}");
@@ -217,7 +217,7 @@ mod tests {
         let text = text(&Status { databases: vec![database], ..Status::default() }, false);
         assert!(
             text.ends_with(
-                "reconnects\n  ! 7 rows cannot be read and are left out: correct them, or upgrade this program\n    \
+                "reconnects\n  ! 7 rows cannot be parsed and are skipped; correct them, or upgrade this program\n    \
                  Port_Binding 1, column tag: expected integer, found x\n"
             ),
             "{text}"

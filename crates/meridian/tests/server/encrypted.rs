@@ -110,7 +110,7 @@ fn a_renewed_certificate_is_taken_without_a_restart() {
     fs::copy(renewed.path().join("pg.key"), cloud.dir().join("pg.key")).unwrap();
     eventually("the server reports it", || {
         let log = fs::read_to_string(cloud.dir().join("server.log")).unwrap();
-        log.contains("cannot be used; the old one stays").then_some(())
+        log.contains("cannot use the new certificate").then_some(())
     });
     assert!(ask(cloud.url(), &old, "/").starts_with("HTTP/1.1 200"));
     fs::copy(renewed.path().join("pg.pem"), cloud.dir().join("pg.pem")).unwrap();
@@ -137,7 +137,7 @@ fn a_certificate_that_cannot_be_used_keeps_the_server_from_starting() {
         ),
         (
             format!("tls_cert = \"{}\"\ntls_key = \"{}\"\n", file("pg.key"), file("pg.key")),
-            "holds no certificate",
+            "contains no certificate",
         ),
         (
             format!("tls_cert = \"{}\"\ntls_key = \"{}\"\n", file("gone"), file("pg.key")),
