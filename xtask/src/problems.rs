@@ -21,17 +21,16 @@ const METADATA_PAGE: &str = "docs/src/metadata.md";
 /// The enum itself.
 const ENUM: &str = "crates/node/src/problem_code.rs";
 /// The sources of the server's problems, and their page.
-const SERVER: [&str; 6] = [
+const SERVER: [&str; 4] = [
     "crates/api/src",
     "crates/ovn/src/writer",
     "crates/ovn/src/target",
-    "crates/reconcile/src/driver.rs",
-    "crates/reconcile/src/holds.rs",
-    "crates/reconcile/src/units.rs",
+    // The codes of every loop.
+    "crates/reconcile/src/loop_code.rs",
 ];
 const SERVER_PAGE: &str = "docs/src/server-trouble.md";
 /// The names by which a source file reports problems: directly, or through a draft of a decision.
-const REPORTS: [&str; 2] = ["Problem::", "Draft"];
+const REPORTS: [&str; 3] = ["Problem::", "Draft", "LoopCode::"];
 /// Quoted strings with hyphens that are no codes.
 const OTHERS: [&str; 19] = [
     // FRR's and OVN's words on the node.
