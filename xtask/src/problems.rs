@@ -1,7 +1,8 @@
-//! Checks the codes of problems that a node's agents report.
+//! Checks the codes of problems that the server and a node's agents report.
 //!
 //! The codes of the BGP agent are an enum, `node::ProblemCode`, and a test of it compares them with the guide; this check makes sure that its
-//! sources contain no code as a string. The metadata agent's codes are strings: each has a row on its page, and every row has a code.
+//! sources contain no code as a string. The metadata agent's codes are strings: each has a row on its page, and every row has a code. So do the
+//! server's.
 //!
 //! A code is a quoted string with hyphens in a source file that reports problems. The few other such strings are listed here.
 
@@ -19,11 +20,42 @@ const METADATA: &str = "crates/node/src/metadata";
 const METADATA_PAGE: &str = "docs/src/metadata.md";
 /// The enum itself.
 const ENUM: &str = "crates/node/src/problem_code.rs";
+/// The sources of the server's problems, and their page.
+const SERVER: [&str; 4] = [
+    "crates/api/src",
+    "crates/ovn/src/writer",
+    "crates/ovn/src/target",
+    // The codes of every loop.
+    "crates/reconcile/src/loop_code.rs",
+];
+const SERVER_PAGE: &str = "docs/src/server-trouble.md";
 /// The names by which a source file reports problems: directly, or through a draft of a decision.
-const REPORTS: [&str; 2] = ["Problem::", "Draft"];
+const REPORTS: [&str; 3] = ["Problem::", "Draft", "LoopCode::"];
 /// Quoted strings with hyphens that are no codes.
-const OTHERS: [&str; 5] =
-    ["address-family", "chassis-redirect-port", "exit-address-family", "exit-vni", "ovn-bridge-mappings"];
+const OTHERS: [&str; 19] = [
+    // FRR's and OVN's words on the node.
+    "address-family",
+    "chassis-redirect-port",
+    "exit-address-family",
+    "exit-vni",
+    "ovn-bridge-mappings",
+    // Options of rows of the Northbound.
+    "activation-strategy",
+    "exclude-lb-vips-from-garp",
+    "nat-addresses",
+    "ovn-owned",
+    "requested-chassis",
+    "router-port",
+    "virtual-ip",
+    "virtual-parents",
+    "vtep-logical-switch",
+    "vtep-physical-switch",
+    "direct-physical",
+    // Nova's events.
+    "network-vif-deleted",
+    "network-vif-plugged",
+    "network-vif-unplugged",
+];
 
 /// The errors in codes and pages.
 pub(crate) fn problems() -> Result<Vec<String>> {
@@ -32,6 +64,13 @@ pub(crate) fn problems() -> Result<Vec<String>> {
     let page = root().join(METADATA_PAGE);
     let text = std::fs::read_to_string(page).with_context(|| format!("cannot read {METADATA_PAGE}"))?;
     let mut wrong = compare(METADATA_PAGE, &codes, &text);
+    let mut codes = BTreeSet::new();
+    for source in SERVER {
+        gather(&root().join(source), &[], &mut codes)?;
+    }
+    let page = root().join(SERVER_PAGE);
+    let text = std::fs::read_to_string(page).with_context(|| format!("cannot read {SERVER_PAGE}"))?;
+    wrong.extend(compare(SERVER_PAGE, &codes, &text));
     let mut strings = BTreeSet::new();
     gather(&root().join(NODE), &[root().join(METADATA), root().join(ENUM)], &mut strings)?;
     wrong.extend(strings.iter().map(|code| format!("{NODE}: \"{code}\" is a string; make it a ProblemCode")));
@@ -124,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_of_a_node_is_explained() {
+    fn every_problem_of_the_server_and_of_a_node_is_explained() {
         assert_eq!(problems().unwrap(), [] as [String; 0]);
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api::status::NetworkStatus;
+use node::bgp::announced::{Announcement, Peer};
 use node::bgp::explain::Vlan;
 use node::bgp::health::Promise;
 use ovsdb::Client;
@@ -46,6 +47,12 @@ pub(crate) struct Status {
     /// The devices of its node's VLANs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) vlans: Vec<Vlan>,
+    /// The addresses and prefixes that it announces through BGP, each with the rule for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) announcements: Vec<Announcement>,
+    /// The BGP neighbours of its FRR.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) peers: Vec<Peer>,
     /// The network that it keeps: chassis, routers and their gateways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) network: Option<NetworkStatus>,
@@ -130,6 +137,14 @@ pub(crate) trait Subject: Send + Sync + 'static {
     fn vlans(&self) -> Vec<Vlan> {
         Vec::new()
     }
+    /// The addresses and prefixes that it announces, if it announces any.
+    fn announcements(&self) -> Vec<Announcement> {
+        Vec::new()
+    }
+    /// The BGP neighbours that hear the announcements.
+    fn peers(&self) -> Vec<Peer> {
+        Vec::new()
+    }
     /// Its loops now.
     fn components(&self) -> Vec<reconcile::Status> {
         Vec::new()
@@ -212,6 +227,8 @@ impl Process {
             databases: self.0.subject.databases(),
             components: self.0.subject.components(),
             vlans: self.0.subject.vlans(),
+            announcements: self.0.subject.announcements(),
+            peers: self.0.subject.peers(),
             network: self.0.subject.network(),
         }
     }

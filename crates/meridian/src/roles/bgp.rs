@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use node::bgp::announced::{Announcement, Peer};
 use node::bgp::config::{Config, FrrBackend};
 use node::bgp::desired::Reason;
 use node::bgp::explain::Vlan;
@@ -89,6 +90,14 @@ impl Role for RunningBgp {
 
     fn vlans(&self) -> Vec<Vlan> {
         self.0.vlans()
+    }
+
+    fn announcements(&self) -> Vec<Announcement> {
+        self.0.announcements()
+    }
+
+    fn peers(&self) -> Vec<Peer> {
+        self.0.peers()
     }
 
     fn explain(&self, ip: IpAddr) -> Answering<'_> {

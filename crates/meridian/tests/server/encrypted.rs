@@ -55,7 +55,7 @@ fn encrypted_with(keys: &str) -> Cloud {
 }
 
 #[test]
-fn both_listeners_speak_tls() {
+fn all_listeners_speak_tls() {
     let cloud = encrypted();
     let ca = cloud.dir().join("ca.pem");
     assert!(cloud.url().starts_with("https://"), "{}", cloud.url());
@@ -64,6 +64,9 @@ fn both_listeners_speak_tls() {
         versions.starts_with("HTTP/1.1 200") && versions.contains("https://localhost/v2.0/"),
         "{versions}"
     );
+    assert!(cloud.load_balancer_url().starts_with("https://"), "{}", cloud.load_balancer_url());
+    let balancers = ask(cloud.load_balancer_url(), &ca, "/");
+    assert!(balancers.starts_with("HTTP/1.1 200") && balancers.contains("https://localhost"), "{balancers}");
     let health = ask(&cloud.metrics_url(), &ca, "/metrics");
     assert!(health.starts_with("HTTP/1.1 200"), "{health}");
     // A client without TLS receives no HTTP response.

@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
+use super::announced::{self, Announcement, Peer};
 use super::conditions::Conditions;
 use super::config::Config;
 use super::decider::Decider;
@@ -186,6 +187,18 @@ impl Agent {
     pub fn vlans(&self) -> Vec<Vlan> {
         let vswitch = self.shared.vswitch.snapshot();
         self.decision().networks.values().filter_map(|network| Vlan::of(&vswitch, network)).collect()
+    }
+
+    /// The addresses and prefixes that it announces, each with the rule for it.
+    pub fn announcements(&self) -> Vec<Announcement> {
+        let (decision, look) = (self.decision(), self.look());
+        let in_place = |prefix| look.as_deref().is_some_and(|look| look.announces(prefix));
+        announced::announcements(&decision, self.shared.config.advertisement, in_place)
+    }
+
+    /// The BGP neighbours that FRR reported last.
+    pub fn peers(&self) -> Vec<Peer> {
+        self.look().map(|look| announced::peers(look.frr())).unwrap_or_default()
     }
 
     /// The reasons why the agent is not healthy; empty while it is.

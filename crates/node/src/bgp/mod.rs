@@ -14,9 +14,11 @@
 //! | [`trust`] | when the inputs are to be doubted |
 //! | [`decider`], [`agent`] | the loop and its inputs |
 //! | [`health`] | whether it does what it is for |
+//! | [`announced`] | what it announces, and who hears it, for operators |
 //! | [`peers`] | what FRR makes of an announced address |
 
 pub mod agent;
+pub mod announced;
 pub mod conditions;
 pub mod config;
 pub mod decider;
