@@ -19,9 +19,6 @@ use nix::time::{ClockId, clock_gettime};
 use ovn::nb::{LogicalSwitch, LogicalSwitchPort};
 use ovn::sb::{DatapathBinding, PortBinding};
 use ovn::text::Text;
-use ovsdb::model::Mutation;
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
 use ovsdb::{Model, Ref, Set, Str, Table, Transaction, Uuid};
 use serde::Deserialize;
 use serde_json::json;
@@ -175,9 +172,8 @@ fn transaction(switch: Uuid, ports: &[(Uuid, LogicalSwitchPort)]) -> Transaction
     for (uuid, row) in ports {
         transaction.insert(*uuid, row);
     }
-    let members = ports.iter().map(|(uuid, _)| Atom::Uuid(*uuid));
-    let mutation = Mutation { insert: Datum::set(members), ..Mutation::default() };
-    transaction.mutate(Ref::<LogicalSwitch>::new(switch), LogicalSwitch::PORTS, mutation);
+    let members = ports.iter().map(|(uuid, _)| Ref::new(*uuid)).collect();
+    transaction.put(Ref::<LogicalSwitch>::new(switch), LogicalSwitch::PORTS, &members);
     transaction
 }
 

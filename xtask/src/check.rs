@@ -1,4 +1,4 @@
-//! `cargo xtask check`: format, purity, lint, dependencies, API documentation, and the claims of the guides.
+//! `cargo xtask check`: format, purity, lint, dependencies, API documentation, packages of the libraries, and the claims of the guides.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -38,10 +38,25 @@ pub(crate) fn check() -> Result<()> {
     let mut doc = cargo();
     doc.args(["doc", "--workspace", "--no-deps", "--all-features", "--quiet"]);
     run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+    heading("packages of the libraries");
+    library_packages()?;
     heading("guides");
     guides::check()?;
     eprintln!("{}", style("all checks passed").for_stderr().green());
     Ok(())
+}
+
+/// The crates that others may use as libraries.
+const LIBRARIES: [&str; 2] = ["meridian-ovsdb-derive", "meridian-ovsdb"];
+
+/// Packs the libraries: a dependency without a version or a missing file would prevent it. The lint above has compiled the same sources.
+fn library_packages() -> Result<()> {
+    let mut package = cargo();
+    package.args(["package", "--quiet", "--no-verify", "--exclude-lockfile", "--allow-dirty"]);
+    for name in LIBRARIES {
+        package.args(["--package", name]);
+    }
+    run(&mut package)
 }
 
 /// Fails if a file is missing from git: a clone would not have it, and no build here would notice. Ignored files may be

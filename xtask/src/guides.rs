@@ -1,6 +1,6 @@
 //! Checks the claims of the Markdown files. Relative links must resolve, and every `cargo xtask X` or `meridian X` must exist.
-//! So must every test that a page names or tells the reader to run ([`trace`]). Samples must equal the package's files, and
-//! every problem of the agent must be explained ([`problems`]).
+//! So must every test that a page names or tells the reader to run ([`trace`]). Samples must equal the package's files,
+//! every problem of the agent must be explained ([`problems`]), and the walks through the code must name functions that exist ([`walks`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 
 use crate::command::{cargo, files, root, run, target_dir};
-use crate::{problems, trace};
+use crate::{problems, trace, walks};
 
 /// The programs whose subcommands are checked.
 const PROGRAMS: [&str; 2] = ["cargo xtask", "meridian"];
@@ -19,12 +19,15 @@ pub(crate) fn check() -> Result<()> {
     let sources = sources()?;
     let mut problems = problems::problems()?;
     problems.extend(other_samples()?);
+    let pages: BTreeSet<String> = files("docs/src/*.md")?.into_iter().collect();
+    problems.extend(other_chapters(&std::fs::read_to_string(root().join(SUMMARY))?, &pages));
     let mut mentions: BTreeMap<Mention, PathBuf> = BTreeMap::new();
     for file in files("*.md")?.into_iter().map(PathBuf::from) {
         let text = std::fs::read_to_string(root().join(&file))
             .with_context(|| format!("cannot read {}", file.display()))?;
         problems.extend(broken_links(root(), &file, &text));
         problems.extend(trace::problems(root(), &file, &text));
+        problems.extend(walks::problems(root(), &file, &text));
         problems.extend(trace::not_to_run(&file, &text, &sources));
         for mention in find_mentions(&text) {
             mentions.entry(mention).or_insert_with(|| file.clone());
@@ -56,6 +59,24 @@ fn sources() -> Result<Vec<trace::Source>> {
         text.map(|text| (file.clone(), text)).with_context(|| format!("cannot read {}", file.display()))
     };
     files("*.rs")?.into_iter().map(PathBuf::from).map(read).collect()
+}
+
+/// The book's table of contents.
+const SUMMARY: &str = "docs/src/SUMMARY.md";
+
+/// Pages that the book does not have, or has twice: mdBook leaves out a page that its table of contents does not name, and all links to it are
+/// dead. That the named pages exist is checked like any link.
+fn other_chapters(summary: &str, pages: &BTreeSet<String>) -> Vec<String> {
+    let chapters: Vec<String> = links(summary).into_iter().map(|link| format!("docs/src/{link}")).collect();
+    let count = |page: &String| chapters.iter().filter(|chapter| *chapter == page).count();
+    let pages = pages.iter().filter(|page| *page != SUMMARY);
+    pages
+        .filter_map(|page| match count(page) {
+            0 => Some(format!("{page}: the table of contents, {SUMMARY}, does not have it")),
+            1 => None,
+            count => Some(format!("{page}: the table of contents, {SUMMARY}, has it {count} times")),
+        })
+        .collect()
 }
 
 /// Pages that show a file of the package, with that file: they show all of it, as it is.
@@ -224,6 +245,18 @@ fn anchors(text: &str) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_page_is_in_the_book_once() {
+        let summary = "# Summary\n\n[A](a.md)\n\n- [B](b.md)\n  - [B again](b.md)\n";
+        let pages = ["docs/src/SUMMARY.md", "docs/src/a.md", "docs/src/b.md", "docs/src/c.md"]
+            .map(str::to_owned)
+            .into();
+        let wrong = other_chapters(summary, &pages);
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+        assert!(wrong[0].starts_with("docs/src/b.md: ") && wrong[0].ends_with("2 times"), "{wrong:?}");
+        assert!(wrong[1].starts_with("docs/src/c.md: "), "{wrong:?}");
+    }
 
     fn mention(program: &'static str, words: &[&str]) -> Mention {
         Mention { program, words: words.iter().map(|w| w.to_string()).collect() }

@@ -6,6 +6,7 @@
 mod bench;
 mod check;
 mod command;
+mod differential;
 mod fuzz;
 mod guides;
 mod lab;
@@ -23,6 +24,7 @@ mod test;
 mod trace;
 mod up;
 mod uwsgi;
+mod walks;
 
 use std::process::ExitCode;
 
@@ -50,6 +52,8 @@ enum Task {
     Record(record::Args),
     /// Run Neutron's and Octavia's own API tests (tempest and its plug-ins) against the server
     Tempest(tempest::Args),
+    /// Send the same random requests to the server and to a real Neutron, and compare answers and Northbound
+    Differential(differential::Args),
     /// Fuzz the decoders (needs a nightly compiler)
     Fuzz(fuzz::Args),
     /// Build the Debian package: binary, units, manual pages, completions, sample configuration
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
         Task::Bench(args) => bench::bench(&args),
         Task::Record(args) => record::record(&args).map(|()| ExitCode::SUCCESS),
         Task::Tempest(args) => tempest::tempest(&args),
+        Task::Differential(args) => differential::differential(&args),
         Task::Fuzz(args) => fuzz::fuzz(&args),
         Task::Package(args) => package::package(&args).map(|()| ExitCode::SUCCESS),
         Task::Check => check::check().map(|()| ExitCode::SUCCESS),

@@ -1,5 +1,8 @@
-//! Checks the troubleshooting pages of a node's agents: every problem code that an agent reports has a row on its page, and every row has a
-//! code.
+//! Checks the codes of problems that the server and a node's agents report.
+//!
+//! The codes of the BGP agent are an enum, `node::ProblemCode`, and a test of it compares them with the guide; this check makes sure that its
+//! sources contain no code as a string. The metadata agent's codes are strings: each has a row on its page, and every row has a code. So do the
+//! server's.
 //!
 //! A code is a quoted string with hyphens in a source file that reports problems. The few other such strings are listed here.
 
@@ -10,35 +13,67 @@ use anyhow::{Context, Result};
 
 use crate::command::root;
 
-/// The sources of the metadata agent, which has a page of its own.
+/// The sources of all agents of a node.
+const NODE: &str = "crates/node/src";
+/// The sources of the metadata agent, and its page.
 const METADATA: &str = "crates/node/src/metadata";
-/// The pages, with the places where their problems are reported: by the agent, and by the loop that runs it.
-const PAGES: [(&str, &[&str]); 2] = [
-    (
-        "docs/src/bgp-trouble.md",
-        &["crates/node/src", "crates/reconcile/src/driver.rs", "crates/reconcile/src/holds.rs"],
-    ),
-    ("docs/src/metadata.md", &[METADATA]),
+const METADATA_PAGE: &str = "docs/src/metadata.md";
+/// The enum itself.
+const ENUM: &str = "crates/node/src/problem_code.rs";
+/// The sources of the server's problems, and their page.
+const SERVER: [&str; 4] = [
+    "crates/api/src",
+    "crates/ovn/src/writer",
+    "crates/ovn/src/target",
+    // The codes of every loop.
+    "crates/reconcile/src/loop_code.rs",
 ];
+const SERVER_PAGE: &str = "docs/src/server-trouble.md";
 /// The names by which a source file reports problems: directly, or through a draft of a decision.
-const REPORTS: [&str; 2] = ["Problem::", "Draft"];
+const REPORTS: [&str; 3] = ["Problem::", "Draft", "LoopCode::"];
 /// Quoted strings with hyphens that are no codes.
-const OTHERS: [&str; 5] =
-    ["address-family", "chassis-redirect-port", "exit-address-family", "exit-vni", "ovn-bridge-mappings"];
+const OTHERS: [&str; 19] = [
+    // FRR's and OVN's words on the node.
+    "address-family",
+    "chassis-redirect-port",
+    "exit-address-family",
+    "exit-vni",
+    "ovn-bridge-mappings",
+    // Options of rows of the Northbound.
+    "activation-strategy",
+    "exclude-lb-vips-from-garp",
+    "nat-addresses",
+    "ovn-owned",
+    "requested-chassis",
+    "router-port",
+    "virtual-ip",
+    "virtual-parents",
+    "vtep-logical-switch",
+    "vtep-physical-switch",
+    "direct-physical",
+    // Nova's events.
+    "network-vif-deleted",
+    "network-vif-plugged",
+    "network-vif-unplugged",
+];
 
-/// The errors of the pages.
+/// The errors in codes and pages.
 pub(crate) fn problems() -> Result<Vec<String>> {
-    let mut wrong = Vec::new();
-    for (page, sources) in PAGES {
-        let mut codes = BTreeSet::new();
-        let others = (!sources.contains(&METADATA)).then(|| root().join(METADATA));
-        for source in sources {
-            gather(&root().join(source), others.as_ref(), &mut codes)?;
-        }
-        let text =
-            std::fs::read_to_string(root().join(page)).with_context(|| format!("cannot read {page}"))?;
-        wrong.extend(compare(page, &codes, &text));
+    let mut codes = BTreeSet::new();
+    gather(&root().join(METADATA), &[], &mut codes)?;
+    let page = root().join(METADATA_PAGE);
+    let text = std::fs::read_to_string(page).with_context(|| format!("cannot read {METADATA_PAGE}"))?;
+    let mut wrong = compare(METADATA_PAGE, &codes, &text);
+    let mut codes = BTreeSet::new();
+    for source in SERVER {
+        gather(&root().join(source), &[], &mut codes)?;
     }
+    let page = root().join(SERVER_PAGE);
+    let text = std::fs::read_to_string(page).with_context(|| format!("cannot read {SERVER_PAGE}"))?;
+    wrong.extend(compare(SERVER_PAGE, &codes, &text));
+    let mut strings = BTreeSet::new();
+    gather(&root().join(NODE), &[root().join(METADATA), root().join(ENUM)], &mut strings)?;
+    wrong.extend(strings.iter().map(|code| format!("{NODE}: \"{code}\" is a string; make it a ProblemCode")));
     Ok(wrong)
 }
 
@@ -49,13 +84,13 @@ fn compare(page: &str, codes: &BTreeSet<String>, text: &str) -> Vec<String> {
     missing.chain(stale).collect()
 }
 
-/// The codes in a file, or in all files below a directory, but for one. Tests report nothing.
-fn gather(path: &Path, without: Option<&PathBuf>, codes: &mut BTreeSet<String>) -> Result<()> {
+/// The codes in a file, or in all files below a directory, except for some paths. Tests report nothing.
+fn gather(path: &Path, without: &[PathBuf], codes: &mut BTreeSet<String>) -> Result<()> {
     let said = || format!("cannot read {}", path.display());
     if path.is_dir() {
         for entry in std::fs::read_dir(path).with_context(said)? {
             let path = entry.with_context(said)?.path();
-            if path.file_stem().is_some_and(|name| name != "tests") && Some(&path) != without {
+            if path.file_stem().is_some_and(|name| name != "tests") && !without.contains(&path) {
                 gather(&path, without, codes)?;
             }
         }
@@ -128,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_problem_of_a_node_is_explained() {
+    fn every_problem_of_the_server_and_of_a_node_is_explained() {
         assert_eq!(problems().unwrap(), [] as [String; 0]);
     }
 }

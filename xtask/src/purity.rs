@@ -1,5 +1,5 @@
 //! Modules that make decisions do no IO. The lints of `clippy.toml` enforce this where a module denies them. This check makes
-//! sure that every such module does.
+//! sure that every such module does. It also makes sure that the parts of a node, which several roles share, name none of the roles.
 
 use std::path::Path;
 
@@ -34,7 +34,36 @@ pub(crate) fn check() -> Result<()> {
     if !open.is_empty() {
         bail!("modules that decide must begin with `{DENY}`:\n  {}", open.join("\n  "));
     }
+    let mut upward = Vec::new();
+    for file in files("crates/node/src/*.rs")?.into_iter().filter(|file| is_shared_part(file)) {
+        let text =
+            std::fs::read_to_string(root().join(&file)).with_context(|| format!("cannot read {file}"))?;
+        upward.extend(names_a_role(&text).map(|line| format!("{file}: {line}")));
+    }
+    if !upward.is_empty() {
+        bail!(
+            "a part of a node must not name a role; pass the value as an argument:\n  {}",
+            upward.join("\n  ")
+        );
+    }
     Ok(())
+}
+
+/// The parts of a node that several roles share.
+const SHARED_PARTS: [&str; 8] = ["connections", "flows", "frr", "kernel", "netns", "part", "plane", "ports"];
+
+/// A file of a shared part. Tests may name roles; `recorded.rs` is one.
+fn is_shared_part(file: &str) -> bool {
+    let Some(path) = file.strip_prefix("crates/node/src/") else { return false };
+    let part = path.split(['/', '.']).next().unwrap_or_default();
+    SHARED_PARTS.contains(&part) && !path.contains("tests") && !path.ends_with("/recorded.rs")
+}
+
+/// The lines of code that name a role's module.
+fn names_a_role(text: &str) -> impl Iterator<Item = &str> {
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text).lines().map(str::trim);
+    let is_code = |line: &&str| !line.starts_with("//");
+    code.filter(is_code).filter(|line| line.contains("crate::bgp") || line.contains("crate::metadata"))
 }
 
 fn is_pure(file: &str) -> bool {
@@ -77,6 +106,19 @@ mod tests {
     #[test]
     fn every_module_that_decides_says_so() {
         check().unwrap();
+    }
+
+    #[test]
+    fn parts_of_a_node_name_no_role() {
+        assert!(
+            is_shared_part("crates/node/src/plane/target.rs") && is_shared_part("crates/node/src/netns.rs")
+        );
+        assert!(
+            !is_shared_part("crates/node/src/bgp/agent.rs")
+                && !is_shared_part("crates/node/src/frr/recorded.rs")
+        );
+        let text = "/// [`crate::bgp`]\nuse crate::bgp::PORT_MARK;\n#[cfg(test)]\nmod tests {\nuse crate::bgp::X;\n}\n";
+        assert_eq!(names_a_role(text).collect::<Vec<_>>(), ["use crate::bgp::PORT_MARK;"]);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! `cargo xtask test`: runs every test and ends with one line of counts.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use console::style;
 
+use crate::bench::lb;
 use crate::command::{cargo, heading, target_dir, tee};
 use crate::packages::{self, CargoTool, Need};
 use crate::summary::Counts;
@@ -53,7 +55,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ok &= tee(&mut doctest, |line| counts.see_doctests(line))?;
         if ok {
             heading("cargo xtask up");
-            counts.add(newcomer());
+            // With these handlers an interrupted command stops the server before it fails.
+            up::told_to_end()?;
+            counts.add(on_the_binary("up", up::check));
+            heading("cargo xtask bench lb");
+            counts.add(on_the_binary("bench lb", lb::smoke));
             counts.add(tempest_suites());
         }
     }
@@ -78,18 +84,13 @@ fn tempest_suites() -> Counts {
     })
 }
 
-/// Runs `cargo xtask up --check` as one more test: on the binary that the tests were built with, in a temporary directory.
-fn newcomer() -> Counts {
-    let check = || -> Result<()> {
-        // With these handlers an interrupted command stops the server before it fails.
-        up::told_to_end()?;
-        let dir = tempfile::tempdir()?;
-        up::check(&target_dir().join("debug/meridian"), dir.path())
-    };
-    match check() {
+/// Runs a command as one more test: on the binary that the tests were built with, in a temporary directory.
+fn on_the_binary(name: &str, check: fn(&Path, &Path) -> Result<()>) -> Counts {
+    let dir = tempfile::tempdir().map_err(anyhow::Error::from);
+    match dir.and_then(|dir| check(&target_dir().join("debug/meridian"), dir.path())) {
         Ok(()) => Counts { passed: 1, failed: 0 },
         Err(error) => {
-            eprintln!("{} up: {error:#}", style("error:").for_stderr().red().bold());
+            eprintln!("{} {name}: {error:#}", style("error:").for_stderr().red().bold());
             Counts { passed: 0, failed: 1 }
         }
     }

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::model::LoadBalancer;
-use crate::placing::waits_for;
+use crate::placements::waits_for;
 use crate::report::Report;
 use crate::resource::port;
 use crate::store::Store;

@@ -79,7 +79,7 @@ impl Fault {
         Self::new(500, "HTTPInternalServerError", text)
     }
 
-    /// 503, while the database does not answer.
+    /// 503, while the database does not reply.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(503, "ServiceUnavailable", message)
     }

@@ -29,7 +29,7 @@ pub mod metadata_ports;
 pub mod model;
 pub mod northbound;
 pub mod nova;
-pub mod placing;
+pub mod placements;
 pub mod policy;
 mod registry;
 pub mod report;

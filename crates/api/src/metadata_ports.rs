@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use crate::Fault;
 use crate::model::Network;
-use crate::placing::waits_for;
+use crate::placements::waits_for;
 use crate::resource::{metadata_port, port};
 use crate::store::Store;
 use crate::world::{Outside, Txn, World};

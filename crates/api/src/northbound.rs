@@ -1,15 +1,15 @@
 //! The loop that keeps the Northbound in the desired state, and the server's view of OVN.
 //!
-//! * [`Sight`]: the connections to both databases, and the report and the chassis that are derived from them. Every server has it.
+//! * [`OvnView`]: the connections to both databases, and the report and the chassis that are derived from them. Every server has it.
 //! * [`Northbound`]: the loop, and this server's part in writing. [`ovn::writer`] has the election, the fence and the note of progress.
 //! * `clock`: the waits that are over. `refusals`: load balancers whose rows the Northbound refuses. `target`: the writer's target, and the
-//!   adopted rows that are gone. `tidy`: removals from the Southbound, and the request for signs of life.
+//!   adopted rows that are gone. `cleanup`: removals from the Southbound, and the request for signs of life.
 
+mod cleanup;
 mod clock;
+mod ovn_view;
 mod refusals;
-mod sight;
 mod target;
-mod tidy;
 
 use std::io;
 use std::sync::Arc;
@@ -31,12 +31,12 @@ use crate::snapshot::sessions::Sessions;
 use crate::snapshot::{Ability, Snapshot};
 use crate::store::Store;
 use crate::world::{Revision, World};
+pub use cleanup::forget_adopted;
 use clock::Clock;
-pub use sight::Sight;
+pub use ovn_view::OvnView;
 use target::NorthboundTarget;
-pub use tidy::forget_adopted;
 
-/// How long the first decision waits for the Southbound. Without it, the decision would remove what the rows contain about hosts.
+/// Time limit of the first decision for the Southbound. Without it, the decision would remove what the rows contain about hosts.
 const SOUTHBOUND_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The loop of the Northbound. It runs until it is stopped.
@@ -100,19 +100,19 @@ impl Northbound {
     /// Starts the loop on a thread of its own, because every request makes it run. It takes part in the election at once, and writes once
     /// it is elected. Fails if the thread cannot be created.
     pub async fn start(
-        sight: &Sight,
+        ovn: &OvnView,
         settings: Arc<Settings>,
         worlds: watch::Receiver<World>,
         backing: Arc<dyn Backing>,
         options: Options,
     ) -> io::Result<Self> {
-        let databases = sight.databases();
+        let databases = ovn.databases();
         let writer = Writer::new(databases, &settings.owner, worlds.clone(), backing);
         let target = NorthboundTarget::new(writer.target(databases, ownership(&settings.owner)));
         let spent = target.spent();
         let (alarm, alarms) = watch::channel(None);
         let mut inputs = Inputs {
-            sight: sight.clone(),
+            ovn: ovn.clone(),
             settings: Arc::clone(&settings),
             worlds: worlds.clone(),
             gate: writer.gate(),
@@ -125,17 +125,17 @@ impl Northbound {
             .with_metrics(options.metrics);
         let handle = driver.handle();
         handle.follow(worlds.clone());
-        handle.follow(sight.report());
-        handle.follow(sight.fleet());
+        handle.follow(ovn.report());
+        handle.follow(ovn.fleet());
         handle.follow(databases.has_seen_southbound());
         let writer = writer.start(&handle);
-        let (nb, held) = (sight.northbound().clone(), writer.held());
-        task::keep("refusals", refusals::follow(handle.status(), worlds.clone(), sight.clone()));
+        let (nb, held) = (ovn.northbound().clone(), writer.held());
+        task::keep("refusals", refusals::follow(handle.status(), worlds.clone(), ovn.clone()));
         task::keep("alarms", wake_at(alarms, handle.clone()));
-        task::keep("agents", tidy::remove_agents(worlds.clone(), sight.clone(), held.clone()));
-        let southbound = sight.southbound().clone();
-        task::keep("neighbours", tidy::forget_neighbours(worlds, southbound, held.clone()));
-        task::keep("poke", tidy::poke(nb, writer.lock().to_owned(), held, settings.agent_down_time));
+        task::keep("agents", cleanup::remove_agents(worlds.clone(), ovn.clone(), held.clone()));
+        let southbound = ovn.southbound().clone();
+        task::keep("neighbours", cleanup::forget_neighbours(worlds, southbound, held.clone()));
+        task::keep("poke", cleanup::poke(nb, writer.lock().to_owned(), held, settings.agent_down_time));
         driver.run_on_thread()?;
         Ok(Northbound { handle, writer, spent })
     }
@@ -180,7 +180,7 @@ impl Northbound {
 
 /// The loop's input: the newest value of each part.
 struct Inputs {
-    sight: Sight,
+    ovn: OvnView,
     settings: Arc<Settings>,
     worlds: watch::Receiver<World>,
     gate: WriterGate,
@@ -192,17 +192,17 @@ struct Inputs {
 impl Inputs {
     fn take(&mut self) -> Result<Snapshot, Waiting> {
         self.gate.pass()?;
-        let (nb, sb) = (self.sight.northbound(), self.sight.southbound());
+        let (nb, sb) = (self.ovn.northbound(), self.ovn.southbound());
         let Some(schema) = nb.schema() else { return Err(Waiting("the Northbound database".into())) };
         let now = Instant::now();
         let sees_southbound = sb.status().borrow().progress == Progress::Synced;
-        if !sees_southbound && !self.sight.has_seen_southbound() && now < self.started + SOUTHBOUND_PATIENCE {
+        if !sees_southbound && !self.ovn.has_seen_southbound() && now < self.started + SOUTHBOUND_PATIENCE {
             self.alarm.send_replace(Some(self.started + SOUTHBOUND_PATIENCE));
             return Err(Waiting("the Southbound database".into()));
         }
         let world = self.worlds.borrow().clone();
         let removals = self.gate.removals(&world, self.settings.max_takeover_deletions)?;
-        let report = self.sight.report().borrow().clone();
+        let report = self.ovn.report().borrow().clone();
         let settings = Arc::clone(&self.settings);
         let mut sessions = Sessions::of(&world, &report, &settings, &imbl::OrdSet::new());
         let grace = Duration::from_secs(settings.unhosted_grace.into());
@@ -212,7 +212,7 @@ impl Inputs {
         if !late.overdue.is_empty() {
             sessions = Sessions::of(&world, &report, &settings, &late.overdue);
         }
-        let fleet = self.sight.fleet().borrow().clone();
+        let fleet = self.ovn.fleet().borrow().clone();
         let ability = Ability::of(&schema);
         Ok(Snapshot { world, report, settings, fleet, ability, late, sessions, removals })
     }

@@ -140,7 +140,7 @@ settings! {
     unhosted_grace: u32 = 5,
     /// Whether all chassis may carry gateways if none is gateway-capable.
     gateway_chassis_fallback: bool = false,
-    /// How soon the other chassis consider a chassis dead, through BFD in the tunnels.
+    /// The time after which the other chassis consider a chassis dead, through BFD in the tunnels.
     ha_failover_strategy: HaFailover = HaFailover::Normal,
     /// Milliseconds between packets that a chassis accepts, with ha_failover_strategy = "manual".
     ha_bfd_min_rx: u32 = 1000,
@@ -249,7 +249,7 @@ impl Settings {
         );
         must(!self.tenant_network_types.is_empty(), "tenant_network_types", "it must name at least one");
         let flat = self.tenant_network_types.contains(&NetworkType::Flat);
-        must(!flat, "tenant_network_types", "flat networks are made only by naming their physical network");
+        must(!flat, "tenant_network_types", "flat networks need the name of a physical network");
         let (first, last) = self.vni_range;
         must(1 <= first && first <= last && last < 1 << 24, "vni_range", "it must be within 1 to 16777215");
         let tags = self.network_vlan_ranges.values().flatten();

@@ -11,9 +11,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use imbl::OrdSet;
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
-use ovsdb::wire::schema::{ColumnSchema, DatabaseSchema};
+use ovsdb::wire::Atom;
+use ovsdb::wire::Datum;
+use ovsdb::wire::{ColumnSchema, DatabaseSchema};
 use uuid::Uuid;
 
 use crate::desired::Key;

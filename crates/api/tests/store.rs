@@ -344,7 +344,7 @@ async fn a_change_that_nobody_can_tell_of_is_answered_so_and_not_made_twice() {
     wire.cut.store(true, Ordering::SeqCst);
     let fault = count(&store).await.unwrap_err();
     assert_eq!(fault.status, 503, "{fault}");
-    assert!(fault.to_string().contains("Look whether it was made"), "{fault}");
+    assert!(fault.to_string().contains("Check whether it was made"), "{fault}");
     wire.dead.store(false, Ordering::SeqCst);
     assert_eq!(counted(&store.fresh().await.unwrap()), 1, "it was made, once");
     assert_eq!(counted(&count(&store).await.unwrap()), 2, "and the store goes on");

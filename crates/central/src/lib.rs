@@ -107,7 +107,7 @@ impl Server {
         while !answers(&server.socket) {
             server.daemon.still_running()?;
             if begin.elapsed() > START_LIMIT {
-                bail!("the server on {} does not answer", server.socket.display());
+                bail!("the server on {} does not reply", server.socket.display());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -155,7 +155,7 @@ impl Central {
         let northd = Daemon::start("ovn-northd", &mut command, &dir.join("northd.log"))?;
         let mut central = Central { northd, sb, nb, _lock: lock };
         // northd is ready when it has carried a number from one database to the other.
-        central.nbctl(&["--wait=sb", "sync"]).context("ovn-northd does not come up")?;
+        central.nbctl(&["--wait=sb", "sync"]).context("ovn-northd does not start")?;
         central.still_running()?;
         Ok(central)
     }
@@ -192,7 +192,8 @@ impl Central {
 
 /// Makes a path absolute. OVS resolves relative paths against its own directories, not against ours.
 fn absolute(dir: &Path) -> Result<PathBuf> {
-    std::path::absolute(dir).with_context(|| format!("cannot tell where {} is", dir.display()))
+    std::path::absolute(dir)
+        .with_context(|| format!("cannot determine the absolute path of {}", dir.display()))
 }
 
 /// Creates the database file, or converts an old one to the installed schema.

@@ -7,6 +7,8 @@ use std::io::{BufRead, Write};
 
 use anyhow::Result;
 
+use crate::guest::tools::Tools;
+
 /// Prints the story of a chapter.
 #[derive(Debug)]
 pub struct Guide {
@@ -14,7 +16,35 @@ pub struct Guide {
 }
 
 /// One part of the tour. It runs inside a guest.
-pub type Chapter = fn(&Guide) -> Result<()>;
+#[derive(Clone, Copy)]
+pub struct Chapter {
+    pub(crate) name: &'static str,
+    pub(crate) sentence: &'static str,
+    pub(crate) show: fn(&Guide) -> Result<()>,
+    pub(crate) tools: Tools,
+}
+
+impl Chapter {
+    /// A chapter: its name, a sentence, and the function that runs inside.
+    pub const fn new(name: &'static str, sentence: &'static str, show: fn(&Guide) -> Result<()>) -> Chapter {
+        let tools = Tools {
+            meridian: false,
+            package: false,
+            openstack: false,
+            ovn_bgp_agent: false,
+            kubernetes: false,
+        };
+        Chapter { name, sentence, show, tools }
+    }
+
+    /// Adds the workspace's own `meridian` and OpenStack's tools, see [`Node::openstack`](crate::node::Node::openstack).
+    #[must_use]
+    pub const fn meridian(mut self) -> Chapter {
+        self.tools.meridian = true;
+        self.tools.openstack = true;
+        self
+    }
+}
 
 impl Guide {
     pub(crate) fn new(waits: bool) -> Guide {
@@ -35,6 +65,11 @@ impl Guide {
     /// Prints a text unchanged.
     pub fn says(&self, text: &str) {
         println!("{text}");
+    }
+
+    /// Prints a command as one would type it.
+    pub fn types(&self, command: &str) {
+        println!("$ {command}");
     }
 
     /// Prints a hint at something to observe or to try.

@@ -136,7 +136,7 @@ pub struct Suite {
     jobs: PathBuf,
     tests: Vec<Test>,
     topologies: Vec<(&'static str, &'static str, Up)>,
-    chapters: Vec<(&'static str, &'static str, Chapter)>,
+    chapters: Vec<Chapter>,
 }
 
 impl Suite {
@@ -166,19 +166,16 @@ impl Suite {
         self
     }
 
-    /// Adds a chapter to `lab demo`: a name, a sentence, and the function.
+    /// Adds chapters to `lab demo`.
     #[must_use]
-    pub fn tour(
-        mut self,
-        chapters: impl IntoIterator<Item = (&'static str, &'static str, Chapter)>,
-    ) -> Suite {
+    pub fn tour(mut self, chapters: impl IntoIterator<Item = Chapter>) -> Suite {
         self.chapters.extend(chapters);
         self
     }
 
     /// The chapter of the tour that has this name.
-    pub(crate) fn chapter(&self, name: &str) -> Option<Chapter> {
-        self.chapters.iter().find(|(known, ..)| *known == name).map(|(.., show)| *show)
+    pub(crate) fn chapter(&self, name: &str) -> Option<&Chapter> {
+        self.chapters.iter().find(|chapter| chapter.name == name)
     }
 
     /// The function that runs inside under this name.

@@ -63,8 +63,8 @@ impl fmt::Display for Reason {
             Reason::NoRequest => "no request was sent in time",
             Reason::SlowHead => "the head of a request took too long",
             Reason::Idle => "nothing was requested for too long",
-            Reason::NotReading => "the client does not read its answer",
-            Reason::RoomNeeded => "room was needed for another connection",
+            Reason::NotReading => "the client does not read the response",
+            Reason::RoomNeeded => "another connection needed its place",
         })
     }
 }

@@ -60,7 +60,7 @@ impl Refusal {
         match self {
             Refusal::NoHost => "The request has no Host header.",
             Refusal::SeveralHosts => "The request has more than one Host header.",
-            Refusal::Busy => "Too many requests are being worked on. Try again in a moment.",
+            Refusal::Busy => "Too many requests are in progress. Retry in a moment.",
         }
     }
 }

@@ -138,7 +138,7 @@ impl<D: Door> Listener<D> {
                     D::prepare(&stream, &self.table.limits);
                     match self.table.admit(client) {
                         Some(activity) => self.start(stream, activity, &mut converse),
-                        None => debug!(?client, "a connection is closed: all others are at work"),
+                        None => debug!(?client, "closed a connection, because all others are busy"),
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -192,7 +192,7 @@ impl<D: Door> Listener<D> {
                 }
             });
             if let Err(contain::Panicked(text)) = contained.await {
-                tracing::error!(text, "a connection made the server panic");
+                tracing::error!(text, "the task of a connection panicked");
             }
             table.remove(&activity);
         });

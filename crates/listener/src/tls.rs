@@ -94,12 +94,12 @@ impl TlsIdentity {
                 Ok(key) => {
                     *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = key;
                     failed = false;
-                    tracing::info!(%certificate, "the certificate has changed; new connections get it");
+                    tracing::info!(%certificate, "new connections use the new certificate");
                 }
                 Err(error) => {
                     if found != known {
                         let cause = error.source.to_string();
-                        tracing::warn!(%error, cause, "the certificate has changed and cannot be used; the old one stays");
+                        tracing::warn!(%error, cause, "cannot use the new certificate; the old one stays in use");
                     }
                     failed = true;
                 }
@@ -149,7 +149,7 @@ fn read_key(
         source,
     };
     if chain.is_empty() {
-        return Err(unusable("the file holds no certificate".into()));
+        return Err(unusable("the file contains no certificate".into()));
     }
     let private =
         PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable("a private key", key, error))?;

@@ -31,8 +31,8 @@ const COUNTS: [Count; 10] = [
     ("ovsdb_sent_bytes", "Bytes to servers", |metrics| metrics.bytes_sent),
     ("ovsdb_received_messages", "Messages from servers", |metrics| metrics.messages_received),
     ("ovsdb_sent_messages", "Messages to servers", |metrics| metrics.messages_sent),
-    ("ovsdb_connections", "Connections that came about", |metrics| metrics.connections),
-    ("ovsdb_disconnections", "Connections and attempts that ended", |metrics| metrics.disconnections),
+    ("ovsdb_connections", "Established connections", |metrics| metrics.connections),
+    ("ovsdb_disconnections", "Closed connections and failed attempts", |metrics| metrics.disconnections),
     ("ovsdb_deltas", "Changes published", |metrics| metrics.deltas),
     ("ovsdb_changed_rows", "Rows in them", |metrics| metrics.rows_changed),
     ("ovsdb_feed_lags", "Times a reader was too slow and got a summary", |metrics| metrics.feed_lags),
@@ -62,7 +62,7 @@ impl Collector for Clients {
                 ConstCounter::new(value(metrics)).encode(family.encode_family(&labels)?)?;
             }
         }
-        let help = "Transactions that were asked for, by how they ended";
+        let help = "Requested transactions, by outcome";
         let mut family = encoder.encode_descriptor("ovsdb_transactions", help, None, counter)?;
         for (client, metrics) in &clients {
             for (outcome, count) in outcomes(metrics) {
@@ -78,7 +78,7 @@ impl Collector for Clients {
             let labels = [("database", client.database())];
             ConstGauge::new(i64::from(synced)).encode(family.encode_family(&labels)?)?;
         }
-        let help = "Rows that cannot be read and are left out";
+        let help = "Rows that cannot be parsed and are skipped";
         let mut family = encoder.encode_descriptor("ovsdb_unreadable_rows", help, None, gauge)?;
         for (client, _) in &clients {
             let rows = i64::try_from(client.snapshot().unreadable().count()).unwrap_or(i64::MAX);
@@ -103,7 +103,7 @@ mod tests {
 
     use central::{Database, Server};
     use ovsdb::model::AtomType;
-    use ovsdb::wire::atom::{Atom, AtomKind, AtomRef, FromAtom, ValueError};
+    use ovsdb::wire::{Atom, AtomKind, AtomRef, FromAtom, ValueError};
     use ovsdb::{ClientConfig, Model, Str, Table, Transaction, Uuid};
     use prometheus_client::registry::Registry;
 

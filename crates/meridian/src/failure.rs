@@ -23,13 +23,13 @@ pub(crate) enum Exit {
 /// The exit codes in `--help` and the man page.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-  0  it worked
-  1  refused by the server, or it does not fit
-  2  the command line or the configuration is wrong
-  3  no server could be reached, or none answered in time
-  4  the peer does not speak the protocol
+  0  success
+  1  refused by the server, or a mismatch
+  2  invalid command line or configuration
+  3  no server could be reached, or none replied in time
+  4  the peer violates the protocol
   5  a local file or stream could not be read or written
-  6  a part of the program has died, which is a bug";
+  6  a part of the program ended, which is a bug";
 
 /// The failure of a command.
 #[derive(Debug)]

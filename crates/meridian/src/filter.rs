@@ -6,10 +6,10 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use ovsdb::Uuid;
-use ovsdb::wire::atom::{Atom, AtomKind};
-use ovsdb::wire::clause::{Clause, Function};
-use ovsdb::wire::datum::Datum;
-use ovsdb::wire::schema::{BaseKind, ColumnKind, TableSchema};
+use ovsdb::wire::Datum;
+use ovsdb::wire::{Atom, AtomKind};
+use ovsdb::wire::{BaseKind, ColumnKind, TableSchema};
+use ovsdb::wire::{Clause, Function};
 use thiserror::Error;
 
 use crate::nearest;

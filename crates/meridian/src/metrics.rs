@@ -38,7 +38,7 @@ pub(crate) async fn bind(listen: SocketAddr) -> Outcome<TcpListener> {
     TcpListener::bind(listen).await.map_err(|error| {
         Failure::new(Exit::Local, error)
             .while_(format!("cannot listen on {listen} for metrics"))
-            .try_("another address with --metrics-listen, or port 0 for any")
+            .try_("--metrics-listen with another address, or with port 0 for any")
     })
 }
 
@@ -88,7 +88,7 @@ fn respond(request: &Request<RequestBody>, process: &Process) -> Response<Full<B
             }
             (StatusCode::SERVICE_UNAVAILABLE, TEXT, why.join("\n") + "\n")
         }
-        _ => (StatusCode::NOT_FOUND, TEXT, "there are /metrics and /health\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, TEXT, "available: /metrics and /health\n".to_owned()),
     };
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;

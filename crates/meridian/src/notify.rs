@@ -9,7 +9,7 @@ use sd_notify::NotifyState;
 
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "systemd cannot be told");
+        tracing::warn!(%error, "cannot notify systemd");
     }
 }
 
@@ -55,7 +55,7 @@ impl Watchdog {
             if lives().await {
                 tell(&[NotifyState::Watchdog]);
             } else {
-                tracing::error!("a part of the server does not answer; the watchdog is not fed");
+                tracing::error!("a part of the server does not reply; systemd's watchdog is not notified");
             }
         }
     }

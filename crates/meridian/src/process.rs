@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api::status::NetworkStatus;
+use node::bgp::announced::{Announcement, Peer};
 use node::bgp::explain::Vlan;
 use node::bgp::health::Promise;
 use ovsdb::Client;
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::clients::Clients;
 use crate::telemetry::LogControl;
 
-/// What a process says about itself. Programs read it: members are added, never renamed.
+/// The status of a process. Programs read it, so members are added and never renamed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Status {
     /// The command it runs, e.g. `ovsdb watch`.
@@ -30,10 +31,10 @@ pub(crate) struct Status {
     pub(crate) uptime_seconds: u64,
     /// Whether it does what it is for.
     pub(crate) healthy: bool,
-    /// Why not, if not, as far as it can tell.
+    /// The reasons why it is not healthy, as far as they are known.
     #[serde(default)]
     pub(crate) trouble: Vec<String>,
-    /// What it promises, and how that stands.
+    /// Its promises, each with its state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) promises: Vec<Promise>,
     /// The directives of its log.
@@ -43,10 +44,16 @@ pub(crate) struct Status {
     /// Its loops.
     #[serde(default)]
     pub(crate) components: Vec<reconcile::Status>,
-    /// What the VLANs of its node are met on.
+    /// The devices of its node's VLANs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) vlans: Vec<Vlan>,
-    /// What it keeps: chassis, routers and their gateways.
+    /// The addresses and prefixes that it announces through BGP, each with the rule for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) announcements: Vec<Announcement>,
+    /// The BGP neighbours of its FRR.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) peers: Vec<Peer>,
+    /// The network that it keeps: chassis, routers and their gateways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) network: Option<NetworkStatus>,
 }
@@ -59,12 +66,12 @@ pub(crate) struct Database {
     pub(crate) state: String,
     /// The server it talks to, or talked to last.
     pub(crate) remote: Option<String>,
-    /// How often the connection was made anew.
+    /// The number of reconnects.
     pub(crate) reconnects: u64,
     pub(crate) last_error: Option<String>,
     /// Rows held, by table.
     pub(crate) rows: BTreeMap<String, u64>,
-    /// How many rows cannot be read and are left out.
+    /// The number of rows that do not parse and are skipped.
     #[serde(default)]
     pub(crate) unreadable_rows: u64,
     /// The first of them: which, and why.
@@ -72,11 +79,11 @@ pub(crate) struct Database {
     pub(crate) unreadable: Vec<String>,
 }
 
-/// As many rows that cannot be read are named; the log has more.
+/// Maximum number of unparsed rows in the status; the log has all of them.
 const NAMED: usize = 5;
 
 impl Database {
-    /// What a client says of its connection; `rows` are those it holds, by table.
+    /// The status of a client's connection; `rows` are the rows that it holds, by table.
     pub(crate) fn of(client: &Client, rows: BTreeMap<String, u64>) -> Self {
         let status = client.status().borrow().clone();
         let state = match status.progress {
@@ -106,7 +113,7 @@ impl Database {
 /// An answer that takes a moment; the error says what is wrong.
 pub(crate) type Answering<'a> = Pin<Box<dyn Future<Output = Result<serde_json::Value, String>> + Send + 'a>>;
 
-/// What a process knows and shows.
+/// The parts of a process that the admin socket serves.
 pub(crate) trait Subject: Send + Sync + 'static {
     /// The clients it holds now.
     fn clients(&self) -> Vec<Client>;
@@ -114,27 +121,35 @@ pub(crate) trait Subject: Send + Sync + 'static {
     fn databases(&self) -> Vec<Database>;
     /// Whether it does what it is for.
     fn healthy(&self) -> bool;
-    /// Why it does not do what it is for, if it can tell.
+    /// The reasons why it is not healthy, if it has any.
     fn trouble(&self) -> Vec<String> {
         Vec::new()
     }
-    /// What it promises, and how that stands, if it can tell.
+    /// Its promises, each with its state, if it makes any.
     fn promises(&self) -> Vec<Promise> {
         Vec::new()
     }
-    /// What it keeps, if that is a network.
+    /// The network that it keeps, if it keeps one.
     fn network(&self) -> Option<NetworkStatus> {
         None
     }
-    /// What the VLANs of its node are met on, if it looks after any.
+    /// The devices of its node's VLANs, if it has any.
     fn vlans(&self) -> Vec<Vlan> {
+        Vec::new()
+    }
+    /// The addresses and prefixes that it announces, if it announces any.
+    fn announcements(&self) -> Vec<Announcement> {
+        Vec::new()
+    }
+    /// The BGP neighbours that hear the announcements.
+    fn peers(&self) -> Vec<Peer> {
         Vec::new()
     }
     /// Its loops now.
     fn components(&self) -> Vec<reconcile::Status> {
         Vec::new()
     }
-    /// What its loops would do now.
+    /// The plans of its loops.
     fn plan(&self) -> Answering<'_> {
         Box::pin(async { Err("this process plans nothing".to_owned()) })
     }
@@ -212,6 +227,8 @@ impl Process {
             databases: self.0.subject.databases(),
             components: self.0.subject.components(),
             vlans: self.0.subject.vlans(),
+            announcements: self.0.subject.announcements(),
+            peers: self.0.subject.peers(),
             network: self.0.subject.network(),
         }
     }

@@ -16,7 +16,7 @@ pub(crate) struct Guess {
 }
 
 /// A database of OVN or Open vSwitch: its variable, the directory of its socket, and the variable that changes that directory.
-struct Known {
+struct KnownDatabase {
     database: &'static str,
     variable: Option<&'static str>,
     directory_variable: &'static str,
@@ -24,8 +24,8 @@ struct Known {
     socket: &'static str,
 }
 
-const fn ovn(database: &'static str, variable: &'static str, socket: &'static str) -> Known {
-    Known {
+const fn ovn(database: &'static str, variable: &'static str, socket: &'static str) -> KnownDatabase {
+    KnownDatabase {
         database,
         variable: Some(variable),
         directory_variable: "OVN_RUNDIR",
@@ -34,8 +34,8 @@ const fn ovn(database: &'static str, variable: &'static str, socket: &'static st
     }
 }
 
-const fn ovs(database: &'static str) -> Known {
-    Known {
+const fn ovs(database: &'static str) -> KnownDatabase {
+    KnownDatabase {
         database,
         variable: None,
         directory_variable: "OVS_RUNDIR",
@@ -44,7 +44,7 @@ const fn ovs(database: &'static str) -> Known {
     }
 }
 
-const KNOWN: [Known; 6] = [
+const KNOWN: [KnownDatabase; 6] = [
     ovn("OVN_Northbound", "OVN_NB_DB", "ovnnb_db.sock"),
     ovn("OVN_Southbound", "OVN_SB_DB", "ovnsb_db.sock"),
     ovn("OVN_IC_Northbound", "OVN_IC_NB_DB", "ovn_ic_nb_db.sock"),
@@ -60,12 +60,12 @@ pub(crate) fn guess(database: &str, variable: impl Fn(&str) -> Option<String>) -
     if let Some(name) = known.variable
         && let Some(remotes) = set(name)
     {
-        return Some(Guess { remotes, because: format!("{name} says so"), socket: None });
+        return Some(Guess { remotes, because: format!("{name} names it"), socket: None });
     }
     let directory = set(known.directory_variable);
     let unset = known.variable.map_or(String::new(), |name| format!(" and no {name}"));
     let because = match &directory {
-        Some(_) => format!("{} says so", known.directory_variable),
+        Some(_) => format!("{} names it", known.directory_variable),
         None => format!("there is no --remote{unset}"),
     };
     let directory = directory.as_deref().unwrap_or(known.directory);

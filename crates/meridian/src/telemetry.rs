@@ -40,7 +40,7 @@ fn parse(directives: &str) -> Result<EnvFilter, String> {
     // `EnvFilter` would silently take an empty string for "errors only".
     if directives.trim().is_empty() {
         return Err(
-            "no level: give off, error, warn, info, debug, trace, or directives as ovsdb=debug,info".into()
+            "not a log level; expected off, error, warn, info, debug, trace, or directives such as ovsdb=debug,info".into()
         );
     }
     EnvFilter::try_new(directives).map_err(|error| format!("`{directives}`: {error}"))
@@ -51,7 +51,7 @@ pub(crate) fn start(log: &Log, file: Option<&Path>) -> Outcome<LogControl> {
     let directives = log.filter.value.as_deref().unwrap_or(log.level.value.word());
     let origin = if log.filter.value.is_some() { &log.filter.origin } else { &log.level.origin };
     let filter = parse(directives)
-        .map_err(|why| Failure::told(Exit::Usage, format!("the log filter from {origin} is wrong: {why}")))?;
+        .map_err(|why| Failure::told(Exit::Usage, format!("invalid log filter from {origin}: {why}")))?;
     let (filter, handle) = reload::Layer::new(filter);
     let registry = tracing_subscriber::registry().with(filter);
     let (writer, colours) = match file {

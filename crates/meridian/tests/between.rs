@@ -67,7 +67,7 @@ fn an_answer_that_comes_to_a_halt_is_given_up() {
     let err = ran.fails(3, server.dir());
     assert_eq!(
         err,
-        "error: unix:DIR/halt.sock sent no more of its answer to transact within 2s\n  \
+        "error: unix:DIR/halt.sock did not complete its reply to transact within 2s\n  \
          try: a longer --timeout, or whether the server hangs\n"
     );
     let ran = run_args(&[&["ovsdb", "watch", "--remote", &line, "--timeout", "2s"][..], &table].concat());

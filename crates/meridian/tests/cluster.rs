@@ -156,8 +156,9 @@ fn names_in_certificates_count_where_asked_for() {
     assert_eq!(dump("127.0.0.1", &["--no-verify-names"], "true").ok(), "type\r\n");
     for (names, variable) in [(&["--verify-names"][..], ""), (&[], "true")] {
         let err = dump("127.0.0.1", names, variable).fails(3, dir.path());
-        let told =
-            format!("error: no TLS with ssl:127.0.0.1:{port}: the server's certificate is for another name");
+        let told = format!(
+            "error: cannot use TLS with ssl:127.0.0.1:{port}: the server's certificate is for another name"
+        );
         assert!(err.starts_with(&told) && err.contains("or --no-verify-names"), "{err}");
     }
     let config = run("--print-config ovsdb dump --verify-names D T").ok();
@@ -191,7 +192,8 @@ fn tls_with_certificates_of_ovs_pki() {
     let other = path("pki/controllerca/cacert.pem");
     let err = dump(&["-p", &key, "-c", &certificate, "-C", &other]).fails(3, dir.path());
     assert!(
-        err.starts_with(&format!("error: no TLS with {remote}: ")) && err.contains("  try: --private-key"),
+        err.starts_with(&format!("error: cannot use TLS with {remote}: "))
+            && err.contains("  try: --private-key"),
         "{err}"
     );
     let watch = ["ovsdb", "watch", "--remote", &remote, "-p", &key, "-c", &certificate, "-C", &other];
@@ -199,7 +201,7 @@ fn tls_with_certificates_of_ovs_pki() {
     let err = ran.fails(3, dir.path());
     assert!(
         err.starts_with(&format!(
-            "error: cannot watch OVN_Northbound at {remote}\n  cause: no TLS with {remote}: "
+            "error: cannot watch OVN_Northbound at {remote}\n  cause: cannot use TLS with {remote}: "
         )) && err.contains("  try: --private-key, --certificate and --ca-cert of the same CA")
             && err.contains("; or --wait"),
         "{err}"

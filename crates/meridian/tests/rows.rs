@@ -176,7 +176,7 @@ fn servers_that_cannot_be_reached_are_named_with_what_to_do() {
         .fails(3, dir.path());
     assert!(
         err.starts_with(
-            "error: unix:DIR/ovnsb_db.sock was tried because OVN_RUNDIR says so\n  cause: cannot connect"
+            "error: unix:DIR/ovnsb_db.sock was tried because OVN_RUNDIR names it\n  cause: cannot connect"
         ),
         "{err}"
     );
@@ -187,10 +187,10 @@ fn servers_that_cannot_be_reached_are_named_with_what_to_do() {
         "{err}"
     );
     let err = run("ovsdb dump --remote nonsense D T").fails(2, dir.path());
-    assert!(err.contains("the remote from --remote is wrong\n  cause: remote `nonsense`: "), "{err}");
+    assert!(err.contains("the remote from --remote is invalid\n  cause: remote `nonsense`: "), "{err}");
     let err = run("ovsdb dump Unknown_DB T").fails(2, dir.path());
     assert!(
-        err.starts_with("error: where the server of Unknown_DB is cannot be guessed\n  try: --remote "),
+        err.starts_with("error: cannot guess the address of the server of Unknown_DB\n  try: --remote "),
         "{err}"
     );
     let err = run("ovsdb dump --remote ssl:127.0.0.1:1 D T").fails(3, dir.path());
@@ -234,7 +234,7 @@ fn garbage_and_silence_end_with_a_message() {
     for (answer, code, message) in [
         (Some("HTTP/1.1 400 Bad Request\r\n\r\n"), 4, "does not speak OVSDB"),
         (Some("[1,2,3]"), 4, "does not speak OVSDB"),
-        (Some("{\"id\":0,\"result\":7,\"error\":null}"), 4, "makes no sense"),
+        (Some("{\"id\":0,\"result\":7,\"error\":null}"), 4, "cannot parse"),
         (Some(""), 3, "closed the connection"),
         (None, 3, "did not answer"),
     ] {
@@ -317,7 +317,7 @@ fn transactions_succeed_whole_or_not_at_all() {
     let err = txn(&server, r#"{"op":"insert","table":"Nat","row":{}}"#).fails(1, server.dir());
     assert!(err.contains("operation 1 (insert, table Nat) failed: "), "{err}");
     let err = txn(&server, "{").fails(2, server.dir());
-    assert!(err.starts_with("error: the operations are no JSON: "), "{err}");
+    assert!(err.starts_with("error: the operations are not JSON: "), "{err}");
 
     let file = server.dir().join("ops.json");
     std::fs::write(&file, insert("from-file")).unwrap();
@@ -355,7 +355,7 @@ fn a_transaction_without_an_answer_is_called_unknown() {
     let remote = format!("unix:{}", socket.display());
     let err = run_args(&["ovsdb", "txn", "--remote", &remote, "D", "[]"]).fails(3, dir.path());
     assert!(
-        err.starts_with("error: the transaction was sent and no answer came: whether it took effect is not known\n  cause: "),
+        err.starts_with("error: the server did not reply to the transaction, so it is not known whether it took effect\n  cause: "),
         "{err}"
     );
 }
@@ -417,5 +417,5 @@ fn a_holder_is_told_when_the_server_goes() {
     server.kill();
     let ended = common::Ran::from(child.wait_with_output().unwrap());
     let err = ended.fails(3, server.dir());
-    assert!(err.starts_with("error: the connection is gone, and the locks with it\n  cause: "), "{err}");
+    assert!(err.starts_with("error: the connection was lost, and the locks with it\n  cause: "), "{err}");
 }

@@ -391,7 +391,7 @@ fn metrics_and_status_follow_the_connection() {
     assert_eq!(watch.end().code, 0);
     assert!(!socket.exists(), "the socket goes with the process");
     let err = status(&[]).fails(3, server.dir());
-    assert!(err.starts_with("error: no process answers at DIR/admin.sock\n  cause: "), "{err}");
+    assert!(err.starts_with("error: no process listens on DIR/admin.sock\n  cause: "), "{err}");
 }
 
 #[test]
@@ -500,17 +500,17 @@ fn a_recorded_session_replays_to_the_same_lines() {
     assert_ne!(changed, text);
     std::fs::write(&other, changed).unwrap();
     let err = replay(path).fails(1, server.dir());
-    assert!(err.contains("error: the session does something else now: line "), "{err}");
+    assert!(err.contains("error: the session now acts differently: line "), "{err}");
     std::fs::write(&other, text.replacen("\"in\"", "\"inn\"", 1)).unwrap();
     let err = replay(path).fails(5, server.dir());
     assert!(
-        err.starts_with("error: line ") && err.contains(" of the recording makes no sense\n  cause: "),
+        err.starts_with("error: cannot parse line ") && err.contains(" of the recording\n  cause: "),
         "{err}"
     );
     std::fs::write(&other, "").unwrap();
     let err = replay(path).fails(5, server.dir());
     assert!(
-        err.starts_with("error: DIR/other is no recording of a session\n  try: a file made with "),
+        err.starts_with("error: DIR/other is not a recording of a session\n  try: a file made with "),
         "{err}"
     );
     let err = replay("/gone").fails(5, server.dir());

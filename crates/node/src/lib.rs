@@ -1,4 +1,4 @@
-//! What runs on a node: the parts of the world that Meridian looks after there, and what decides for them.
+//! The agents of a node: the targets that Meridian observes and changes there, and their deciders.
 //!
 //! # Targets
 //!
@@ -32,4 +32,7 @@ pub mod netns;
 pub mod part;
 pub mod plane;
 pub mod ports;
+mod problem_code;
 pub mod sole;
+
+pub use problem_code::ProblemCode;

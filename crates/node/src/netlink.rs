@@ -19,8 +19,8 @@ use rtnetlink::sys::{AsyncSocket, Socket, SocketAddr, TokioSocket, protocols::NE
 
 /// The header before each message.
 const HEADER: usize = 16;
-/// So many requests are sent at once. The answers, should all of them fail, are a kilobyte each as the kernel counts, and must fit
-/// into the socket's queue: those that do not are dropped.
+/// Maximum number of requests in one write. If all fail, the kernel counts a kilobyte for each reply, and drops replies that do not fit
+/// into the socket's queue.
 const CHUNK: usize = 64;
 /// Room for the largest datagram: the kernel fills at most 32 KiB in a dump.
 const DATAGRAM: usize = 128 << 10;
@@ -39,9 +39,9 @@ pub(crate) struct Raw<'a> {
     pub(crate) kind: u16,
     /// Its flags.
     pub(crate) flags: u16,
-    /// Which request it answers.
+    /// The sequence number of the request.
     pub(crate) sequence: u32,
-    /// What follows the header.
+    /// The bytes after the header.
     pub(crate) body: &'a [u8],
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Request {
     pub(crate) flags: u16,
 }
 
-/// Why the kernel refused a change.
+/// The reason why the kernel refused a change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}{}", io::Error::from_raw_os_error(*errno), if text.is_empty() { "" } else { ": " }, text)]
 pub struct Refused {
@@ -206,7 +206,7 @@ impl Requests {
         self.socket.send(bytes, 0).map(|_| ())
     }
 
-    /// What became of requests, of which the last one is acknowledged.
+    /// The outcome of requests, of which the last one is acknowledged.
     fn answers(&mut self, first: u32, count: usize) -> io::Result<Vec<Result<(), Refused>>> {
         let mut results: Vec<Result<(), Refused>> = vec![Ok(()); count];
         loop {

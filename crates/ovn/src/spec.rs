@@ -1,9 +1,9 @@
 //! Typed tables as data, which `check-schema` compares with the schema of any OVN.
 
 use ovsdb::Table;
-use ovsdb::model::fit::fit;
+use ovsdb::model::fit;
 use ovsdb::model::{ColumnSpec, Misfit, TableFit};
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::DatabaseSchema;
 
 /// One typed table and its requirements on a schema.
 #[derive(Clone, Copy, Debug)]

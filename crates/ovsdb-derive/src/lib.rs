@@ -110,7 +110,7 @@ fn expand(input: TableInput) -> TokenStream {
                 &mut self,
                 column: usize,
                 diff: bool,
-                value: &mut ::ovsdb::wire::cursor::Cursor<'_>,
+                value: &mut ::ovsdb::wire::Cursor<'_>,
             ) -> ::core::result::Result<(), ::ovsdb::derived::Error> {
                 match column {
                     #(#positions => ::ovsdb::model::ColumnType::decode(&mut self.#idents, diff, value),)*
@@ -121,8 +121,8 @@ fn expand(input: TableInput) -> TokenStream {
             fn set(
                 &mut self,
                 column: usize,
-                datum: &::ovsdb::wire::datum::Datum,
-            ) -> ::core::result::Result<(), ::ovsdb::wire::atom::ValueError> {
+                datum: &::ovsdb::wire::Datum,
+            ) -> ::core::result::Result<(), ::ovsdb::wire::ValueError> {
                 match column {
                     #(#positions => self.#idents = ::ovsdb::model::ColumnType::from_datum(datum)?,)*
                     _ => {}
@@ -130,7 +130,7 @@ fn expand(input: TableInput) -> TokenStream {
                 ::core::result::Result::Ok(())
             }
 
-            fn datum(&self, column: usize) -> ::ovsdb::wire::datum::Datum {
+            fn datum(&self, column: usize) -> ::ovsdb::wire::Datum {
                 match column {
                     #(#positions => ::ovsdb::model::ColumnType::to_datum(&self.#idents),)*
                     _ => ::core::default::Default::default(),

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use ovsdb::replica::{Index, Model, References, Replica, UpdateVersion};
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::DatabaseSchema;
 use ovsdb::{Map, Set, Str, Table, Uuid};
 
 #[derive(Clone, Debug, Default, PartialEq, Table)]

@@ -91,12 +91,17 @@ pub mod txn;
 pub mod wire;
 
 pub use client::{Client, ClientConfig, Feed, FeedEvent, TlsConfig};
-pub use model::{Column, Condition, Map, Ref, Set, Str, Table, TableColumns, Weak};
+pub use model::{AnyCondition, Column, Condition, Map, Ref, Set, Str, Table, TableColumns, Weak};
 pub use ovsdb_derive::Table;
 pub use replica::{Model, Snapshot};
 pub use txn::{Class, CommitError, Committed, ElementChange, RowFilter, Transaction};
 pub use uuid::Uuid;
-pub use wire::clause::Function;
+pub use wire::Function;
+
+/// The example of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 /// Items that derived code needs; not for direct use.
 #[doc(hidden)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ovsdb::fake::{Fault, Model, Server, When};
-use ovsdb::wire::frame::FrameSplitter;
+use ovsdb::wire::FrameSplitter;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};

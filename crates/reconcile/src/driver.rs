@@ -19,12 +19,13 @@ use tracing::{debug, info, warn};
 
 use crate::handle::{Handle, NoPlan, Preview, PreviewReply, PreviewStep, Signals};
 use crate::holds::Holds;
+use crate::loop_code::LoopCode;
 use crate::metrics::Metrics;
 use crate::outcome::Outcome;
 use crate::plan::{Plan, Step};
 use crate::problem::{Class, ObjectId, Problem, chain};
 use crate::reconciler::{Desire, Scope, Target, TargetError};
-use crate::schedule::{Cause, Ended, Schedule, Timing, Wake};
+use crate::schedule::{Cause, RunEnd, Schedule, Timing, Wake};
 use crate::status::{LastError, Stage, StageTime, State, Status};
 
 /// An input is not available yet; the string names it (`the Southbound database`).
@@ -39,7 +40,7 @@ enum Halt {
 }
 
 /// The plan of a pass, and the input that is still missing for the rest.
-struct Looked<Op> {
+struct PlannedRun<Op> {
     plan: Plan<Op>,
     waiting_for: Option<String>,
 }
@@ -173,8 +174,8 @@ where
         let looked = self.look(Scope::Full).await;
         self.status.stages = stages;
         let plan = match looked {
-            Ok(Looked { plan, waiting_for: None }) => plan,
-            Ok(Looked { waiting_for: Some(what), .. }) | Err(Halt::Waiting(what)) => {
+            Ok(PlannedRun { plan, waiting_for: None }) => plan,
+            Ok(PlannedRun { waiting_for: Some(what), .. }) | Err(Halt::Waiting(what)) => {
                 return Err(NoPlan::Waiting(what));
             }
             Err(Halt::Failed { problem, .. }) => return Err(NoPlan::Failed(problem)),
@@ -204,17 +205,17 @@ where
         }
         self.status.stages.clear();
         let (ended, state, failure) = match self.attempt(scope).await {
-            Ok(Ended::Waiting) => (Ended::Waiting, State::Starting, None),
+            Ok(RunEnd::Waiting) => (RunEnd::Waiting, State::Starting, None),
             Ok(ended) => (ended, self.state_after(ended), None),
             Err(Halt::Stopped) => return,
             Err(Halt::Waiting(what)) => {
                 self.status.waiting_for = Some(what);
-                (Ended::Waiting, State::Starting, None)
+                (RunEnd::Waiting, State::Starting, None)
             }
             Err(Halt::Failed { problem, pure }) => {
                 let class = problem.class;
                 let state = State::after([class]).unwrap_or(State::Stuck);
-                (Ended::Failed { class, pure }, state, Some(problem))
+                (RunEnd::Failed { class, pure }, state, Some(problem))
             }
         };
         self.schedule.finish(self.at, ended, self.random.f64());
@@ -222,8 +223,8 @@ where
     }
 
     /// Observes, plans and applies.
-    async fn attempt(&mut self, scope: Scope) -> Result<Ended, Halt> {
-        let Looked { mut plan, waiting_for } = self.look(scope).await?;
+    async fn attempt(&mut self, scope: Scope) -> Result<RunEnd, Halt> {
+        let PlannedRun { mut plan, waiting_for } = self.look(scope).await?;
         let waits = waiting_for.is_some();
         (self.status.want, self.status.have) = (plan.want, plan.have);
         self.status.planned = plan.steps.len();
@@ -233,8 +234,8 @@ where
         plan.steps.retain(|step| !held.contains(&step.object));
         self.status.held = held.len();
         if plan.is_empty() {
-            let ran = Ended::Ran { changed: false, failed: false, retry: self.holds.next() };
-            return Ok(if waits { Ended::Waiting } else { ran });
+            let ran = RunEnd::Ran { changed: false, failed: false, retry: self.holds.next() };
+            return Ok(if waits { RunEnd::Waiting } else { ran });
         }
         debug!(component = %self.component, steps = plan.steps.len(), held = held.len(), "apply");
         // A retry after a failure does not change the status; only its success does.
@@ -244,7 +245,7 @@ where
         self.publish.send_replace(self.status.clone());
         let applied = {
             // After the time limit the outcome of the op is unknown, so the loop observes again.
-            let late = TargetError::new(Class::Conflict, "carry out the plan");
+            let late = TargetError::new(Class::Conflict, "apply the plan");
             let mut apply = pin!(within(self.at, self.timing.limit, late, self.target.apply(&plan)));
             tokio::select! {
                 applied = &mut apply => Some(applied),
@@ -258,12 +259,12 @@ where
         let applied = self.checked(Stage::Apply, applied)?;
         let tally = self.holds.record(self.at, plan, applied, || self.random.f64());
         self.status.held = self.holds.waiting(self.at);
-        let ran = Ended::Ran { changed: tally.done > 0, failed: tally.failed > 0, retry: self.holds.next() };
-        Ok(if waits { Ended::Waiting } else { ran })
+        let ran = RunEnd::Ran { changed: tally.done > 0, failed: tally.failed > 0, retry: self.holds.next() };
+        Ok(if waits { RunEnd::Waiting } else { ran })
     }
 
     /// Reads the inputs, decides, observes and plans.
-    async fn look(&mut self, scope: Scope) -> Result<Looked<T::Op>, Halt> {
+    async fn look(&mut self, scope: Scope) -> Result<PlannedRun<T::Op>, Halt> {
         let snapshot = contain::sync(&mut self.inputs);
         self.took(Stage::Snapshot);
         let snapshot = self.decision(Stage::Snapshot, snapshot)?;
@@ -297,7 +298,7 @@ where
         let mut plan = self.pure(Stage::Plan, plan)?;
         plan.steps.retain(|step| !outcome.keep.contains(&step.object));
         self.planned = std::mem::take(&mut plan.problems);
-        Ok(Looked { plan, waiting_for })
+        Ok(PlannedRun { plan, waiting_for })
     }
 
     /// Recovers from a panic in a pure step, which may have lost a change or left the decider's memory half-written.
@@ -318,7 +319,8 @@ where
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => {
                 let message = format!("could not {}; {}", chain(&error), error.class().advice());
-                let code = if stage == Stage::Apply { "apply-failed" } else { "observe-failed" };
+                let code =
+                    if stage == Stage::Apply { LoopCode::ApplyFailed } else { LoopCode::ObserveFailed };
                 Problem::error(self.itself(), error.class(), code, message)
             }
             Err(panic) => self.panicked(stage, panic),
@@ -328,7 +330,7 @@ where
 
     fn panicked(&self, stage: Stage, Panicked(text): Panicked) -> Problem {
         let message = format!("panicked in {}: {text}; {}", stage.as_str(), Class::Bug.advice());
-        Problem::error(self.itself(), Class::Bug, "panicked", message)
+        Problem::error(self.itself(), Class::Bug, LoopCode::Panicked, message)
     }
 
     fn itself(&self) -> ObjectId {
@@ -342,8 +344,8 @@ where
         self.status.stages.push(StageTime { stage, seconds });
     }
 
-    fn state_after(&self, ended: Ended) -> State {
-        let changed = matches!(ended, Ended::Ran { changed: true, .. });
+    fn state_after(&self, ended: RunEnd) -> State {
+        let changed = matches!(ended, RunEnd::Ran { changed: true, .. });
         let done = if changed { State::Working } else { State::Converged };
         State::after(self.holds.problems().map(|problem| problem.class)).unwrap_or(done)
     }
@@ -358,7 +360,7 @@ where
         all
     }
 
-    fn report(&mut self, ended: Ended, state: State, failure: Option<Problem>) {
+    fn report(&mut self, ended: RunEnd, state: State, failure: Option<Problem>) {
         let wall = Timestamp::now();
         let class = failure.as_ref().map(|failure| failure.class);
         // A conflict that is retried at once is normal with several writers: it is counted, but no problem yet.
@@ -371,7 +373,7 @@ where
         self.status.problems = problems;
         self.status.generation += 1;
         self.status.last_run = Some(wall);
-        if matches!(ended, Ended::Ran { .. }) {
+        if matches!(ended, RunEnd::Ran { .. }) {
             self.status.last_success = Some(wall);
         }
         if let Some(failure) = failure {
@@ -422,7 +424,7 @@ fn log_problems(component: &str, before: &[Problem], after: &[Problem]) {
         warn!(component, object = %problem.object, class = %problem.class, code = %problem.code, "{}", problem.message);
     }
     for (object, code) in known.difference(&present) {
-        info!(component, %object, %code, "problem is gone");
+        info!(component, %object, %code, "problem resolved");
     }
 }
 

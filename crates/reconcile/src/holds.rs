@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use crate::backoff::{Backoff, Delays};
+use crate::loop_code::LoopCode;
 use crate::plan::{Applied, Plan, StepResult};
 use crate::problem::{Class, ObjectId, Problem, chain};
 use crate::reconciler::TargetError;
@@ -177,7 +178,7 @@ impl<Op: PartialEq> Holds<Op> {
 
 fn failure(object: &ObjectId, error: &TargetError) -> Problem {
     let message = format!("could not {}; {}", chain(error), error.class().advice());
-    Problem::error(object.clone(), error.class(), "apply-failed", message)
+    Problem::error(object.clone(), error.class(), LoopCode::ApplyFailed, message)
 }
 
 fn fruitless(object: &ObjectId, repeats: u32) -> Problem {
@@ -186,7 +187,7 @@ fn fruitless(object: &ObjectId, repeats: u32) -> Problem {
          there is none report a bug in Meridian",
         repeats + 1
     );
-    Problem::error(object.clone(), Class::Bug, "does-not-converge", message)
+    Problem::error(object.clone(), Class::Bug, LoopCode::DoesNotConverge, message)
 }
 
 fn undone(object: &ObjectId, times: usize) -> Problem {
@@ -194,7 +195,7 @@ fn undone(object: &ObjectId, times: usize) -> Problem {
         "its steps succeeded, and were undone {times} times in {} s; look for another program that changes it",
         WINDOW.as_secs()
     );
-    Problem::error(object.clone(), Class::Conflict, "undone-again", message)
+    Problem::error(object.clone(), Class::Conflict, LoopCode::UndoneAgain, message)
 }
 
 #[cfg(test)]

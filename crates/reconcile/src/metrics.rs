@@ -73,19 +73,19 @@ impl Metrics {
         );
         registry.register(
             "meridian_reconcile_objects",
-            "Objects wanted, in place as wanted, and held back after a failure, at the last look",
+            "Objects: desired, in place as desired, and held after a failure, as of the last run",
             new.objects.clone(),
         );
-        registry.register("meridian_reconcile_problems", "Problems at the last look", new.problems.clone());
+        registry.register("meridian_reconcile_problems", "Problems of the last run", new.problems.clone());
         registry.register("meridian_reconcile_runs", "Finished runs", new.runs.clone());
         registry.register(
             "meridian_reconcile_failures",
-            "Failures of a component as a whole",
+            "Runs of a component that failed as a whole",
             new.failures.clone(),
         );
         registry.register(
             "meridian_reconcile_last_success_timestamp_seconds",
-            "When a run last went through, single failing objects aside, in seconds since 1970",
+            "Time of the last run that did not fail as a whole, in seconds since 1970",
             new.last_success.clone(),
         );
         new

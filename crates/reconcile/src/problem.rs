@@ -65,12 +65,12 @@ impl Class {
     /// Advice to the operator about a failure of this class.
     pub fn advice(self) -> &'static str {
         match self {
-            Class::Transient => "it is tried again; nothing to do unless it lasts",
+            Class::Transient => "Meridian retries; act only if it lasts",
             Class::Conflict => {
-                "it is read and tried again; if it lasts, look for another program that changes it"
+                "Meridian reads it again and retries; if it lasts, look for another program that changes it"
             }
             Class::Refused => {
-                "change the object or what refuses it; it is tried at once when the object changes"
+                "correct the object or the program that refuses it; Meridian retries at once when the object changes"
             }
             Class::Bug => "this is a bug in Meridian; please report it with the log",
         }

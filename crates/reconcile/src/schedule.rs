@@ -76,7 +76,7 @@ pub enum Cause {
 
 /// The end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunEnd {
     /// An input is not available yet.
     Waiting,
     /// The component as a whole failed.
@@ -182,16 +182,16 @@ impl Schedule {
     }
 
     /// Records the end of the run that [`begin`](Self::begin) started. `jitter` is a random number in 0..1.
-    pub fn finish(&mut self, now: Instant, ended: Ended, jitter: f64) {
+    pub fn finish(&mut self, now: Instant, ended: RunEnd, jitter: f64) {
         match ended {
             // The missing input wakes the loop when it arrives. Until then no object can be retried.
-            Ended::Waiting => self.objects = None,
-            Ended::Failed { class, pure } => {
+            RunEnd::Waiting => self.objects = None,
+            RunEnd::Failed { class, pure } => {
                 let delay = self.backoff.fail(class, &self.timing.backoff, jitter);
                 self.wait = Some(Wait { until: now + delay, pure });
                 self.distrust = true;
             }
-            Ended::Ran { changed, failed, retry } => {
+            RunEnd::Ran { changed, failed, retry } => {
                 self.backoff.reset();
                 self.objects = retry;
                 self.distrust = failed;

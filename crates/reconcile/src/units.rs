@@ -52,6 +52,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
+use crate::loop_code::LoopCode;
 use crate::problem::{Class, ObjectId, Problem};
 
 /// How to split a world into units, and how to compile one. Pure.
@@ -125,7 +126,7 @@ pub struct Update<K> {
 }
 
 #[derive(Debug)]
-struct Compiled<V, F> {
+struct CompiledUnit<V, F> {
     value: V,
     reads: Box<[F]>,
 }
@@ -137,7 +138,7 @@ pub struct Compiler<U: Units> {
     verify: bool,
     /// The reads of `keys`; none before the first update, and none after one that a panic cut short.
     listing: Option<Box<[U::Fact]>>,
-    compiled: BTreeMap<U::Key, Compiled<U::Value, U::Fact>>,
+    compiled: BTreeMap<U::Key, CompiledUnit<U::Value, U::Fact>>,
     readers: Readers<U::Fact, U::Key>,
 }
 
@@ -299,11 +300,11 @@ impl<U: Units> Compiler<U> {
             }
         }
         self.readers.0.extend(reads.iter().map(|fact| (fact.clone(), Some(key.clone()))));
-        self.compiled.insert(key.clone(), Compiled { value, reads });
+        self.compiled.insert(key.clone(), CompiledUnit { value, reads });
         differs
     }
 
-    fn remove(&mut self, key: &U::Key) -> Option<Compiled<U::Value, U::Fact>> {
+    fn remove(&mut self, key: &U::Key) -> Option<CompiledUnit<U::Value, U::Fact>> {
         let unit = self.compiled.remove(key)?;
         for fact in &unit.reads {
             self.readers.0.remove(&(fact.clone(), Some(key.clone())));
@@ -341,7 +342,12 @@ fn mismatch(key: &impl Debug, what: &str) -> Problem {
         "incremental compilation differs from a full one: the unit {what}; the full result is used. {}",
         Class::Bug.advice()
     );
-    Problem::error(ObjectId::new("unit", format!("{key:?}")), Class::Bug, "incremental-mismatch", message)
+    Problem::error(
+        ObjectId::new("unit", format!("{key:?}")),
+        Class::Bug,
+        LoopCode::IncrementalMismatch,
+        message,
+    )
 }
 
 #[cfg(test)]

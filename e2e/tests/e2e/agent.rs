@@ -299,6 +299,11 @@ fn words(hv1: &Chassis, hv2: &Chassis) -> Result<()> {
     ensure!(plan.contains("nothing to do"), "there is still something to do:\n{plan}");
     let status = ask(hv1, "status")?;
     ensure!(status.contains("bgp: converged") && status.contains("OVN_Southbound: synced"), "{status}");
+    for line in
+        ["BGP peers: 100.64.1.0 up", "  172.24.4.10: port vmp of a provider network is bound here (D1)"]
+    {
+        ensure!(status.contains(line), "the status lacks {line:?}:\n{status}");
+    }
     let said = hv1.daemon("bgp-agent")?.said();
     for line in [
         "Starting BGP Agent...",

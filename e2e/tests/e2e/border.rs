@@ -101,12 +101,6 @@ pub(crate) fn rule(border: &Chassis, verb: &str, address: &str) -> Result<()> {
     border.run(&format!("ip {v6} rule {verb} pref 32000 to {address} lookup {TABLE}")).map(|_| ())
 }
 
-/// Withdraws the announcement of an address.
-pub(crate) fn withdraw(border: &Chassis, address: &str) -> Result<()> {
-    let (_, prefix) = family(address);
-    border.run(&format!("ip address del {address}/{prefix} dev bgp-nic")).map(|_| ())
-}
-
 fn family(address: &str) -> (&'static str, u8) {
     if address.contains(':') { ("-6", 128) } else { ("-4", 32) }
 }

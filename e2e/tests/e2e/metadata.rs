@@ -126,7 +126,7 @@ pub(crate) fn tests() -> Vec<Test> {
         .meridian(),
         Test::new(
             "metadata::units_run_under_systemd",
-            "the Debian package is installed, and a real systemd runs the metadata agent with three capabilities and its proxy with none; restarts lose no request; a wrong configuration starts nothing again and again; haproxy runs with the package's drop-in",
+            "the Debian package is installed, and a real systemd runs the metadata agent with three capabilities and its proxy with none; restarts lose no request; a wrong configuration starts nothing again and again",
             &[],
             units::run,
         )

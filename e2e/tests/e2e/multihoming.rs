@@ -36,21 +36,21 @@ const LONG: Duration = Duration::from_secs(60);
 /// The address of the API on its own node.
 const API: &str = "127.0.0.1:9696";
 /// The server that both borders lead to.
-const OUTSIDE: &str = "203.0.113.1:80";
+pub(crate) const OUTSIDE: &str = "203.0.113.1:80";
 /// The VM's address, behind the router.
 const VM: &str = "10.0.0.10/24";
 const VM_MAC: &str = "02:00:00:00:00:10";
 
 /// An external network, its border router and the router's address there.
-struct Uplink {
+pub(crate) struct Uplink {
     border: &'static str,
-    physnet: &'static str,
-    cidr: &'static str,
-    border_ip: &'static str,
-    router_ip: &'static str,
+    pub(crate) physnet: &'static str,
+    pub(crate) cidr: &'static str,
+    pub(crate) border_ip: &'static str,
+    pub(crate) router_ip: &'static str,
 }
 
-const UPLINKS: [Uplink; 2] = [
+pub(crate) const UPLINKS: [Uplink; 2] = [
     Uplink {
         border: "border1",
         physnet: "phy1",
@@ -69,7 +69,7 @@ const UPLINKS: [Uplink; 2] = [
 
 impl Uplink {
     /// The border's side of the session; the other side has OVN's defaults, a packet each second.
-    fn bfd(&self) -> String {
+    pub(crate) fn bfd(&self) -> String {
         format!(
             "bfd\n peer {} interface eth0\n  detect-multiplier 5\n  no shutdown\n exit\nexit\n",
             self.router_ip
@@ -77,12 +77,12 @@ impl Uplink {
     }
 
     /// Adds the route back to the VM.
-    fn route_back(&self, border: &Node) -> Result<()> {
+    pub(crate) fn route_back(&self, border: &Node) -> Result<()> {
         border.route("10.0.0.0/24".parse()?, self.router_ip.parse()?)
     }
 
     /// A router outside, which has the server behind both uplinks.
-    fn start(&self, lab: &Lab) -> Result<Arc<Node>> {
+    pub(crate) fn start(&self, lab: &Lab) -> Result<Arc<Node>> {
         let border = lab.external(self.border, self.physnet, &[&format!("{}/24", self.border_ip)])?;
         border.address("lo", "203.0.113.1/32".parse()?)?;
         self.route_back(&border)?;
@@ -93,7 +93,7 @@ impl Uplink {
 }
 
 /// Two chassis with bridges to both physical networks, and one for VMs alone.
-fn topology() -> Topology {
+pub(crate) fn topology() -> Topology {
     let gateway = |name: &str| {
         chassis(name)
             .wired("phy1", "br-ex1")

@@ -75,7 +75,7 @@ pub(crate) fn machine() -> Result<()> {
 }
 
 pub(crate) fn open() -> Result<Plane> {
-    Ok(Plane::open(Config::default())?)
+    Ok(Plane::open(Config::new(node::bgp::PORT_MARK))?)
 }
 
 pub(crate) fn net(text: &str) -> IpNet {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ovsdb::model::Condition;
+use ovsdb::AnyCondition;
 use ovsdb::session::{Action, CloseReason, LockMode, Session, SessionConfig};
 
 use crate::ovsdb_update::model;
@@ -33,8 +33,8 @@ fn converse(data: &[u8]) -> (bool, Vec<String>) {
             Some(b'l') => session.lock(now, "fuzz", LockMode::Wait),
             Some(b'x') => session.lock(now, "fuzz", LockMode::Steal),
             Some(b'u') => session.unlock(now, "fuzz"),
-            Some(b'n') => drop(session.set_condition(now, "Port", Condition::None)),
-            Some(b'a') => drop(session.set_condition(now, "Port", Condition::All)),
+            Some(b'n') => drop(session.set_condition(now, "Port", AnyCondition::None)),
+            Some(b'a') => drop(session.set_condition(now, "Port", AnyCondition::All)),
             _ => {
                 match given {
                     false => session.handle_message(now, line),

@@ -2,7 +2,7 @@
 
 use ovn::text::{PortAddresses, Text};
 use ovsdb::replica::{Columns, Index, Replica, UpdateVersion};
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::DatabaseSchema;
 use ovsdb::{Map, Model, Ref, Set, Str, Table};
 
 /// A table with a column of every shape.

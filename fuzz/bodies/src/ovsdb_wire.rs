@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use ovn::sb::{Chassis, PortBinding};
 use ovsdb::Table;
-use ovsdb::wire::cursor::Cursor;
-use ovsdb::wire::datum::Datum;
-use ovsdb::wire::frame::{FrameError, FrameSplitter};
-use ovsdb::wire::message::Message;
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::Cursor;
+use ovsdb::wire::DatabaseSchema;
+use ovsdb::wire::Datum;
+use ovsdb::wire::Message;
+use ovsdb::wire::{FrameError, FrameSplitter};
 use serde_json::value::RawValue;
 
 /// Small, so that the limit itself is met often.
@@ -81,8 +81,8 @@ pub fn message(data: &[u8]) {
         Message::Notification { method, params } => {
             format!(r#"{{"id":null,"method":{},"params":{params}}}"#, quoted(method))
         }
-        Message::Reply { id, result } => ovsdb::wire::message::reply(id, result),
-        Message::Error { id, error } => ovsdb::wire::message::refusal(id, error),
+        Message::Reply { id, result } => ovsdb::wire::reply(id, result),
+        Message::Error { id, error } => ovsdb::wire::refusal(id, error),
     };
     let again = Message::parse(again.as_bytes()).expect("what a message holds makes a message");
     assert_eq!(std::mem::discriminant(&message), std::mem::discriminant(&again));

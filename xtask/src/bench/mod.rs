@@ -7,7 +7,7 @@ mod api;
 mod bgp;
 mod journal;
 mod lab;
-mod lb;
+pub(crate) mod lb;
 mod peer;
 mod python;
 mod report;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use lab::home::Home;
 use lab::{harness, job, rootfs};
 
-use crate::command::{cargo, target_dir};
+use crate::command::{cargo, run as run_command, target_dir};
 use crate::packages::{self, Need};
 
 /// The options of `cargo xtask lab`.
@@ -59,6 +59,9 @@ pub(crate) fn lab(args: &Args) -> Result<ExitCode> {
         Lab::Demo => {
             packages::ensure(Need::Lab)?;
             harness::build()?;
+            // Meridian and the `openstack` command run in the guests of the tour.
+            lab::python::inside()?;
+            run_command(cargo().args(["build", "--package", "meridian"]))?;
             binary(&["--lab-demo"])
         }
         Lab::Clean => {

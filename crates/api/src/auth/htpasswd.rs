@@ -47,7 +47,7 @@ enum Hash {
 const ROOM: Room = Room { checks: 1, waiting_per_client: 32, waiting: 256 };
 /// The maximum number of remembered credentials; beyond it all are dropped.
 const REMEMBERED: usize = 1024;
-/// How long verified credentials are remembered.
+/// The lifetime of verified credentials.
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 
 /// An unusable htpasswd file.
@@ -66,7 +66,7 @@ pub enum HtpasswdError {
     Line(usize),
     /// A hash has an unsupported format.
     #[error(
-        "the password of user {user} (line {line}) is neither bcrypt nor {{SHA}}; make it with `htpasswd -B`"
+        "the password of user {user} (line {line}) is neither bcrypt nor {{SHA}}; create it with `htpasswd -B`"
     )]
     Format {
         /// The line number.

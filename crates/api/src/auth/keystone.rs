@@ -38,7 +38,7 @@ pub struct KeystoneSettings {
     pub account: Option<Account>,
     /// PEM certificates of further trusted authorities, besides the system's.
     pub ca_certificates: Option<Vec<u8>>,
-    /// How long results are cached.
+    /// The lifetime of cached results.
     pub memory: Memory,
 }
 
@@ -49,7 +49,7 @@ impl KeystoneSettings {
     }
 }
 
-/// How long results are cached, and the time-out of requests.
+/// The lifetime of cached results, and the time limit of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// A valid token, without asking again.
@@ -94,7 +94,7 @@ impl std::fmt::Debug for Account {
 #[derive(Debug, thiserror::Error)]
 pub enum KeystoneError {
     /// The URL is malformed.
-    #[error("server.keystone_url: \"{0}\" is no URL of Keystone; expected http://HOST:5000/v3")]
+    #[error("server.keystone_url: \"{0}\" is not a URL of Keystone; expected http://HOST:5000/v3")]
     Url(SecretUrl),
     /// The URL has a user, a password or parameters, which would be sent to every client and logged.
     #[error(
@@ -206,10 +206,10 @@ pub enum AskError {
     #[error("ask Keystone")]
     Send(#[from] reqwest::Error),
     /// Keystone answered the validation with an error.
-    #[error("ask Keystone about a token: it answered {0}")]
+    #[error("ask Keystone about a token: it replied {0}")]
     Status(StatusCode),
     /// Keystone refused our account.
-    #[error("log in to Keystone: it answered {0}")]
+    #[error("log in to Keystone: it replied {0}")]
     Login(StatusCode),
 }
 
@@ -295,7 +295,7 @@ impl Keystone {
                 warn!(error = &error as &dyn std::error::Error, "Keystone does not answer");
                 self.last_good(&id).ok_or_else(|| {
                     Denied::Unavailable(Fault::unavailable(
-                        "The identity service cannot be reached, so the token cannot be checked.",
+                        "Cannot reach the identity service, so the token cannot be checked.",
                     ))
                 })
             }
@@ -348,7 +348,9 @@ impl Keystone {
             match response.status() {
                 StatusCode::NOT_FOUND => return Ok(None),
                 // Our own token has expired or was revoked.
-                StatusCode::UNAUTHORIZED if !last => debug!("Keystone wants a new token of ours"),
+                StatusCode::UNAUTHORIZED if !last => {
+                    debug!("Keystone rejected the server's token; requesting a new one")
+                }
                 _ => return read(response).await.map(Some),
             }
         }

@@ -58,10 +58,10 @@ pub enum Denied {
 /// The refusal to serve an API without credentials to more than this machine.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "listen on {0} without credentials: everybody who reaches it would be administrator. Choose an authentication, listen on \
-     127.0.0.1, or insist"
+    "listen on {0} without credentials: every client that reaches it would be administrator. Set server.auth, listen on \
+     127.0.0.1, or set server.allow_remote_noauth"
 )]
-pub struct Exposed(SocketAddr);
+pub struct ExposedWithoutAuth(SocketAddr);
 
 impl Auth {
     /// Every caller is an administrator, in `project`.
@@ -102,10 +102,10 @@ impl Auth {
     }
 
     /// Refuses a non-loopback address if the API needs no credentials, unless the operator `insists`.
-    pub fn check_listen(&self, address: SocketAddr, insists: bool) -> Result<(), Exposed> {
+    pub fn check_listen(&self, address: SocketAddr, insists: bool) -> Result<(), ExposedWithoutAuth> {
         let open = matches!(self.0, Kind::Open { .. });
         if open && !insists && !address.ip().to_canonical().is_loopback() {
-            Err(Exposed(address))
+            Err(ExposedWithoutAuth(address))
         } else {
             Ok(())
         }
@@ -136,7 +136,7 @@ impl Auth {
 }
 
 fn too_many() -> Fault {
-    Fault::unavailable("Too many credentials are being checked. Try again in a moment.")
+    Fault::unavailable("Too many credentials are being checked. Retry in a moment.")
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {

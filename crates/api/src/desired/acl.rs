@@ -27,8 +27,8 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     };
     if has_blind_ports(rule) {
         let text = format!(
-            "names ports of protocol {:?}, which OVN cannot tell apart; as in Neutron, it allows all of them. Make a rule without ports \
-             in its place if that is meant, or delete it",
+            "names ports of protocol {:?}, which OVN cannot distinguish; as in Neutron, it allows all of them. Create a rule \
+             without ports instead if that is intended, or delete it",
             rule.protocol
         );
         let of = object("security_group_rule", id);

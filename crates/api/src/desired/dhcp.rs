@@ -64,7 +64,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     };
     to.part.own(object("subnet", id), row(look, id), options);
     for (name, error) in left_out {
-        let text = format!("DHCP option {name} is left out: {error}");
+        let text = format!("DHCP option {name} is skipped: {error}");
         to.problems.push(Problem::error(object("subnet", id), Class::Refused, "dhcp-option", text));
     }
 }
@@ -104,7 +104,7 @@ fn of_family(look: &Look<'_, '_>, port: &Port, version: u8, to: &mut Compiled) -
     }
     for (name, error) in draft.left_out {
         let text = format!(
-            "DHCP option {name:?} of extra_dhcp_opts is left out: {error}. Set it anew, or remove it with a null value"
+            "DHCP option {name:?} of extra_dhcp_opts is skipped: {error}. Correct it, or remove it with a null value"
         );
         to.problems.push(Problem::error(object("port", port.id), Class::Refused, "dhcp-option", text));
     }

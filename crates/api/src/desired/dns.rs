@@ -18,7 +18,7 @@ pub(super) fn compile(look: &Look<'_, '_>, id: Uuid, to: &mut Compiled) {
     let ports = look.named_ports(id);
     let (Some(network), false) = (look.network(id), ports.is_empty()) else { return };
     let mut refuse = |of: ObjectId, code: &'static str, error: DomainNameError| {
-        to.problems.push(Problem::error(of, Class::Refused, code, format!("it is left out of DNS: {error}")));
+        to.problems.push(Problem::error(of, Class::Refused, code, format!("it has no DNS record: {error}")));
     };
     let mut domains = Vec::new();
     for domain in [&look.settings().dns_domain, &network.dns_domain].into_iter().filter(|it| !it.is_empty()) {

@@ -12,7 +12,7 @@ mod sharing;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ovn::target::{Row, RowId};
-use ovsdb::wire::datum::Datum;
+use ovsdb::wire::Datum;
 use reconcile::Desire;
 
 use super::*;

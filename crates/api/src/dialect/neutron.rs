@@ -38,7 +38,9 @@ impl Dialect for Neutron {
             }
             Refusal::NotCreatable(name) => Fault::bad(format!("Attribute '{name}' not allowed in POST")),
             Refusal::NotUpdatable(name) => Fault::bad(format!("Cannot update read-only attribute {name}")),
-            Refusal::BadValue { attribute, reason, .. } => Fault::invalid(&attribute, reason),
+            Refusal::BadValue { attribute, reason, .. } => {
+                Fault { kind: bad_value(&reason), ..Fault::invalid(&attribute, reason) }
+            }
             Refusal::OwnersDiffer => Fault::bad("'project_id' and 'tenant_id' do not match"),
             Refusal::ForeignOwner => Fault::bad(
                 "Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires admin privileges",
@@ -70,7 +72,8 @@ impl Dialect for Neutron {
                 "['{value}'] is invalid value for sort_dirs, valid value is 'asc' and 'desc'"
             )),
             Refusal::BadLimit(value) => {
-                Fault::bad(format!("Limit must be an integer 0 or greater and not '{value}'"))
+                let text = format!("Limit must be an integer 0 or greater and not '{value}'");
+                Fault::new(400, "BadRequest", text)
             }
             Refusal::BadTime(value) => {
                 let reason = format!("'{value}' is not a time such as 2026-01-31T12:00:00Z");
@@ -94,6 +97,19 @@ impl Dialect for Neutron {
 
     fn limited(&self) -> &'static [Limited] {
         quota::NETWORK
+    }
+}
+
+/// The type of a refused value. Neutron's depends on the part of it that finds the fault.
+fn bad_value(reason: &str) -> &'static str {
+    if reason.ends_with("cannot be converted to boolean") {
+        "InvalidInput"
+    } else if reason.starts_with("Invalid value for port ") {
+        "SecurityGroupInvalidPortValue"
+    } else if reason.starts_with("Invalid CIDR ") {
+        "InvalidCIDR"
+    } else {
+        "HTTPBadRequest"
     }
 }
 

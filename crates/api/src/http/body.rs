@@ -76,9 +76,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Value, Fault> {
     };
     let value: Value = serde_json::from_slice(bytes).map_err(|error| malformed(&error))?;
     if is_deeper(&value, DEEPEST) {
-        return Err(malformed(&format_args!(
-            "objects and lists lie in one another more than {DEEPEST} deep"
-        )));
+        return Err(malformed(&format_args!("objects and lists are nested more than {DEEPEST} levels deep")));
     }
     Ok(value)
 }

@@ -32,11 +32,11 @@ pub struct Lists(Arc<Inner>);
 struct Inner {
     threads: Semaphore,
     limit: usize,
-    held: Mutex<Held>,
+    held: Mutex<HeldLists>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldLists {
     all: usize,
     by_project: HashMap<String, usize>,
 }
@@ -55,7 +55,7 @@ impl Lists {
         Lists(Arc::new(Inner { threads: Semaphore::new(threads), limit, held: Mutex::default() }))
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, HeldLists> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,7 +75,7 @@ impl Lists {
         match rendered {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(contain::Panicked(text))) => {
-                tracing::error!(text, "a list made the server panic");
+                tracing::error!(text, "the rendering of a list panicked");
                 Err(Fault::internal())
             }
             Err(_) => Err(Fault::internal()),

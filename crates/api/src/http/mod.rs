@@ -48,7 +48,7 @@ pub use request::ApiRequest;
 pub use serve::serve;
 pub use target::{Base, Target};
 
-/// How long a request with `wait` waits for the Northbound to contain its change.
+/// Time limit of a request with `wait` for the Northbound to contain its change.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// The inputs of requests.
@@ -88,7 +88,7 @@ async fn respond(api: &Api, dialect: &impl HttpDialect, request: Request) -> Res
     let answer = match contain::future(answer(api, dialect, request)).await {
         Ok(answer) => answer,
         Err(contain::Panicked(text)) => {
-            error!(%id, %method, path, text, "a request made the server panic");
+            error!(%id, %method, path, text, "a request panicked");
             dialect.fault(&Fault::internal())
         }
     };

@@ -192,8 +192,8 @@ pub(super) fn dhcp_notes<'p>(
     }
     let note = |(option, (rows, then, now)): (&str, (usize, String, String))| {
         format!(
-            "DHCP would tell {option} otherwise than now, in {rows} of its rows: in one {then} where it is {now}. \
-             Compare the section [network] with Neutron's configuration."
+            "DHCP option {option} would change in {rows} rows, in one of them from {now} to {then}. Compare the section \
+             [network] with Neutron's configuration."
         )
     };
     differing.into_iter().map(note).collect()

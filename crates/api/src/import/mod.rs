@@ -120,7 +120,7 @@ impl Takeover {
         let rows = self.rows;
         let stored = store.execute(move |txn| {
             if !txn.is_empty() {
-                let text = "The database has objects already. A cloud is taken over into an empty one.";
+                let text = "The database has objects already; an import needs an empty one.";
                 return Err(Fault::conflict("DatabaseInUse", text));
             }
             rows.iter().for_each(|row| txn.put_row(row.clone()));

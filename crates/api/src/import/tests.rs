@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use ovn::target::{SnapshotView, Tables};
 use ovsdb::replica::{Replica, UpdateVersion};
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::DatabaseSchema;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -173,12 +173,12 @@ fn objects_that_cannot_be_stored_are_named_with_the_reason() {
         [
             ("network", "its type is gre"),
             ("subnet", "it belongs to one segment of a routed network"),
-            ("subnet", &format!("its network {gre} is not taken over")),
+            ("subnet", &format!("its network {gre} is not imported")),
             ("security_group_rule", "it allows an address group"),
-            ("port", &format!("its security group {} is not taken over", Uuid::from_u128(0x99))),
-            ("port", "cannot be understood: missing field `network_id`"),
+            ("port", &format!("its security group {} is not imported", Uuid::from_u128(0x99))),
+            ("port", "cannot parse it: missing field `network_id`"),
             ("port", &format!("port {port5} has its MAC address fa:16:3e:00:00:05")),
-            ("floatingip", "no port that holds its address is taken over"),
+            ("floatingip", "no port that holds its address is imported"),
         ]
     );
     let world = world(&takeover);
@@ -423,8 +423,8 @@ fn settings_that_would_have_dhcp_tell_something_else_are_told() {
     assert_eq!(
         notes(&Settings::default()),
         [
-            "DHCP would tell domain_name otherwise than now, in 1 of its rows: in one nothing where it is \"cloud.example.\". \
-          Compare the section [network] with Neutron's configuration."
+            "DHCP option domain_name would change in 1 rows, in one of them from \"cloud.example.\" to nothing. Compare the \
+             section [network] with Neutron's configuration."
         ]
     );
     assert_eq!(
@@ -449,7 +449,7 @@ fn texts_that_are_stored_and_not_written_are_told() {
     document.add("ports", [hostile]);
     let view = northbound(&json!({}));
     let notes = prepared(&document, Some(&view), &Settings::default()).notes;
-    for part in ["DHCP option \"mtu\" of extra_dhcp_opts is left out", "it is left out of DNS"] {
+    for part in ["DHCP option \"mtu\" of extra_dhcp_opts is skipped", "it has no DNS record"] {
         let of = format!("port/{}", port_id(9));
         assert!(notes.iter().any(|note| note.starts_with(&of) && note.contains(part)), "{part}: {notes:?}");
     }

@@ -36,7 +36,7 @@ pub struct Subnet {
     pub host_routes: Vec<HostRoute>,
     /// Whether and how a router sends advertisements.
     pub ipv6_ra_mode: Option<Ipv6Mode>,
-    /// How ports get their addresses.
+    /// The method by which ports get their IPv6 addresses.
     pub ipv6_address_mode: Option<Ipv6Mode>,
     /// The device owners that get addresses automatically; empty means all.
     pub service_types: Vec<String>,

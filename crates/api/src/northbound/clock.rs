@@ -13,7 +13,7 @@ use crate::snapshot::Late;
 use crate::snapshot::sessions::Sessions;
 use crate::world::World;
 
-/// How long routes wait for a session that takes over from another.
+/// Time limit of routes for a session that takes over from another.
 const TAKEOVER: Duration = Duration::from_secs(10);
 
 /// Remembers since when each waiting object has waited.

@@ -9,7 +9,7 @@ use reconcile::{Class, Problem, Severity, Status};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::Sight;
+use super::OvnView;
 use crate::desired::LOAD_BALANCER_OBJECT;
 use crate::model::LoadBalancer;
 use crate::report::Refusal;
@@ -19,7 +19,7 @@ use crate::world::World;
 pub(super) async fn follow(
     mut status: watch::Receiver<Status>,
     worlds: watch::Receiver<World>,
-    sight: Sight,
+    ovn: OvnView,
 ) {
     loop {
         let found = {
@@ -28,7 +28,7 @@ pub(super) async fn follow(
             let problems = if status.waiting_for.is_some() { &[] } else { status.problems.as_slice() };
             refusals(problems, &worlds.borrow())
         };
-        sight.set_refusals(found);
+        ovn.set_refusals(found);
         if status.changed().await.is_err() {
             return;
         }

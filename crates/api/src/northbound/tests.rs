@@ -140,10 +140,10 @@ async fn scenario_52_64_what_chassis_host_is_told_and_decides_routes() {
         host(&cloud, P[0]).contains("host-ch1") && host(&cloud, P[1]).contains("host-ch2")
     })
     .await;
-    let report = cloud.sight.report().borrow().clone();
+    let report = cloud.ovn.report().borrow().clone();
     assert_eq!(report.gateway_host(id(P[0])), Some("host-ch1"));
     assert_eq!(report.gateway_chassis(id(P[1])), Some("ch2"));
-    assert_eq!(cloud.sight.fleet().borrow().chassis.len(), 3);
+    assert_eq!(cloud.ovn.fleet().borrow().chassis.len(), 3);
     // No chassis hosts the third gateway; the grace period of this cloud is a second.
     let [a, b, c] = P.map(lrp);
     eventually("the route of the stranded gateway goes", async || {
@@ -369,7 +369,7 @@ async fn a_writer_whose_store_is_behind_deletes_nothing_until_it_is_allowed_to()
     cloud.scene.port(0x54, NET, SUB, "10.0.0.9");
     cloud.publish();
     cloud.start().await;
-    withholds(&cloud, "does not delete 1 of ").await;
+    withholds(&cloud, "withholds the deletion of 1 of ").await;
     eventually("it goes on with the rest", async || names(&cloud).contains(&id(0x54).to_string())).await;
     let preview = cloud.writer().handle().plan().await.unwrap();
     assert!(preview.steps.iter().all(|step| step.held), "{preview}");
@@ -379,7 +379,7 @@ async fn a_writer_whose_store_is_behind_deletes_nothing_until_it_is_allowed_to()
     remove_port(&mut cloud, 0x54);
     cloud.publish();
     cloud.writer().handle().run_now();
-    withholds(&cloud, "does not delete 2 of ").await;
+    withholds(&cloud, "withholds the deletion of 2 of ").await;
     assert!(names(&cloud).contains(&id(0x53).to_string()) && names(&cloud).contains(&id(0x54).to_string()));
     assert_eq!(noted(&cloud), newest, "the note of the newest store stays");
 
@@ -459,6 +459,6 @@ async fn a_restored_store_is_judged_while_its_server_writes() {
     cloud.scene.restore();
     remove_port(&mut cloud, 0x51);
     cloud.publish();
-    withholds(&cloud, "does not delete 1 of ").await;
+    withholds(&cloud, "withholds the deletion of 1 of ").await;
     assert!(cloud.column("Logical_Switch_Port", "name").contains(&id(0x51).to_string()));
 }

@@ -55,7 +55,7 @@ impl NovaEndpoint {
 
 /// A string that is not a URL of Nova.
 #[derive(Debug, thiserror::Error)]
-#[error("it is no URL of Nova; expected http://HOST:8774/v2.1, without user, password or parameters")]
+#[error("it is not a URL of Nova; expected http://HOST:8774/v2.1, without user, password or parameters")]
 pub struct InvalidNovaUrl;
 
 /// A client of Nova.
@@ -83,7 +83,7 @@ pub enum NovaError {
     #[error("cannot reach Nova")]
     Send(#[from] reqwest::Error),
     /// Nova answers with an error.
-    #[error("Nova answered {0}{hint}", hint = hint(*.0))]
+    #[error("Nova replied {0}{hint}", hint = hint(*.0))]
     Status(StatusCode),
 }
 
@@ -106,8 +106,8 @@ impl fmt::Display for RefusedEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             422 => f.write_str("the instance has no host yet (422)"),
-            0 => f.write_str("Nova's answer does not name it"),
-            code => write!(f, "Nova answered {code}"),
+            0 => f.write_str("Nova's reply does not contain it"),
+            code => write!(f, "Nova replied {code}"),
         }
     }
 }

@@ -171,7 +171,8 @@ fn decide(
     }
     for (host, network) in waits {
         let message = format!(
-            "Nova is not told yet that it is plugged in: the metadata service of network {network} is not ready on {host}. \
+            "the server has not reported it to Nova as plugged in yet: the metadata service of network {network} is not ready \
+             on {host}. \
              `meridian status` of the metadata agent there names the reason"
         );
         let object = ObjectId::new("port", port.id.to_string());

@@ -31,8 +31,8 @@ use tracing::warn;
 use uuid::Uuid;
 
 use crate::model::{PlugNotice, Port};
-use crate::northbound::Sight;
-use crate::placing::waits_for;
+use crate::northbound::OvnView;
+use crate::placements::waits_for;
 use crate::store::Store;
 use crate::world::{Outside, Txn};
 
@@ -41,7 +41,7 @@ pub use client::{InvalidNovaUrl, NovaClient, NovaEndpoint, NovaError, NovaSettin
 pub use desired::NovaEvent;
 use desired::{DecideEvents, DueEvents, EventInputs, METADATA_NOT_READY, Notification};
 
-/// How often a loop with ports that wait for their metadata service checks whether they have waited long enough.
+/// Interval between checks of ports that wait for their metadata service.
 const RECHECK: Duration = Duration::from_secs(1);
 
 /// The number of events since the start, by outcome. Clones share it.
@@ -79,20 +79,20 @@ pub fn start(
     client: NovaClient,
     store: Store,
     outside: watch::Receiver<Arc<Outside>>,
-    sight: &Sight,
+    ovn: &OvnView,
     writer: watch::Receiver<LockState>,
     counts: NovaCounts,
 ) -> (Handle, impl Future<Output = ()> + Send + use<>) {
-    let report = sight.report();
+    let report = ovn.report();
     let inputs = {
-        let (store, report, writer, sight) = (store.clone(), report.clone(), writer.clone(), sight.clone());
-        let nb = sight.northbound().status();
+        let (store, report, writer, ovn) = (store.clone(), report.clone(), writer.clone(), ovn.clone());
+        let nb = ovn.northbound().status();
         move || {
             if let Some(waiting) = waits_for(nb.borrow().progress, &writer.borrow()) {
                 return Err(waiting);
             }
             // Without it, neither the hosts of ports nor the live chassis are known.
-            if !sight.has_seen_southbound() {
+            if !ovn.has_seen_southbound() {
                 return Err(Waiting("the Southbound database".into()));
             }
             let timeout = outside.borrow().settings.metadata_ready_timeout;
@@ -151,7 +151,7 @@ impl NoticeStore {
             let networks: Vec<String> = notification.unready.iter().map(ToString::to_string).collect();
             warn!(
                 port = %notification.port, instance = %notification.instance, networks = networks.join(","),
-                "the metadata service is not ready; Nova was told all the same that the port is plugged in"
+                "the metadata service is not ready; the server reported the port to Nova as plugged in anyway"
             );
         }
     }
@@ -162,8 +162,9 @@ impl NoticeStore {
             notifications.iter().for_each(|notification| note(txn, notification));
             Ok(())
         });
-        let failed =
-            |fault| TargetError::new(Class::Transient, "store what Nova was told about ports").because(fault);
+        let failed = |fault| {
+            TargetError::new(Class::Transient, "store the events that were sent to Nova").because(fault)
+        };
         stored.await.map(drop).map_err(failed)
     }
 }
@@ -204,7 +205,7 @@ impl Target for NoticeStore {
             true => Vec::new(),
             false => self.client.send(&events).await.map_err(|error| {
                 due.iter().for_each(|notification| self.count(notification, "failed"));
-                TargetError::new(Class::Transient, "tell Nova about ports").because(error)
+                TargetError::new(Class::Transient, "notify Nova about ports").because(error)
             })?,
         };
         let mut outcomes = outcomes.into_iter();
@@ -231,7 +232,7 @@ impl Target for NoticeStore {
                     self.count(&notification, "refused");
                     let cause = client::RefusedEvent(code);
                     StepResult::Failed(
-                        TargetError::new(Class::Transient, "tell Nova about the port").because(cause),
+                        TargetError::new(Class::Transient, "notify Nova about the port").because(cause),
                     )
                 }
             });

@@ -11,7 +11,7 @@ use ovn::text::neutron::{boolean, key};
 use ovn::{PortType, target};
 use ovsdb::model::Condition;
 use ovsdb::replica::Delta;
-use ovsdb::wire::clause::Function;
+use ovsdb::wire::Function;
 use ovsdb::{Map, Model, Snapshot, Str};
 use smol_str::SmolStr;
 use uuid::Uuid;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use ovsdb::Snapshot;
 use ovsdb::replica::{Delta, Replica, UpdateVersion};
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::DatabaseSchema;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

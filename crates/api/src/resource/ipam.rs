@@ -155,7 +155,7 @@ impl<'w> Choice<'w> {
                 "No more IP addresses available on network {}: none of its subnets serves device owner '{}'.",
                 self.network, self.device_owner
             );
-            return Err(Fault::conflict("IpAddressGenerationFailure", message));
+            return Err(Fault::conflict("IpAddressGenerationFailureNoMatchingSubnet", message));
         }
         let mut fixed = Vec::new();
         for v4 in [true, false] {

@@ -284,6 +284,7 @@ impl Resource for Ports {
         };
         lists(&mut port, new, outside.settings.max_allowed_address_pair)?;
         pairs::check(txn, &port)?;
+        names::check(&port.dns_name, &outside.settings.dns_domain)?;
         security::check(&port, true)?;
         binding::set(&mut port.binding, new, &outside.fleet, &network)?;
         let id = port.id;
@@ -304,6 +305,9 @@ impl Resource for Ports {
         change.set_text("device_id", &mut port.device_id);
         change.set_text("device_owner", &mut port.device_owner);
         change.set_text("dns_name", &mut port.dns_name);
+        if change.has("dns_name") {
+            names::check(&port.dns_name, &outside.settings.dns_domain)?;
+        }
         change.set_bool("port_security_enabled", &mut port.port_security_enabled);
         if (&port.device_id, &port.device_owner) != (&before.device_id, &before.device_owner) {
             device::check_device(txn, &port.device_id, &port.device_owner)?;

@@ -292,7 +292,7 @@ fn ethertype(text: &str) -> Result<String, String> {
 /// Parses a prefix, whose host bits are kept, or an address as a prefix of full length.
 fn prefix(text: &str) -> Result<String, String> {
     let prefix = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
-    prefix.map(|prefix| prefix.to_string()).ok_or_else(|| format!("'{text}' is not a valid IP subnet"))
+    prefix.map(|prefix| prefix.to_string()).ok_or_else(|| format!("Invalid CIDR {text} given as IP prefix"))
 }
 
 #[cfg(test)]

@@ -59,9 +59,7 @@ impl<'de> Deserialize<'de> for DefaultQuotas {
         for (resource, limit) in BTreeMap::<String, i64>::deserialize(deserializer)? {
             if !quotas.0.contains_key(&resource) {
                 let known = DefaultQuotas::resources().collect::<Vec<_>>().join(", ");
-                return Err(D::Error::custom(format!(
-                    "`{resource}` is no resource with a quota; there are {known}"
-                )));
+                return Err(D::Error::custom(format!("`{resource}` has no quota; expected one of {known}")));
             }
             if !(-1..=i64::from(i32::MAX)).contains(&limit) {
                 let text =

@@ -133,7 +133,7 @@ fn copy(source: &Connection, partial: &Path, tried: &impl Fn() -> String) -> Res
 fn set_aside(database: &Path, replaced: &Path) -> io::Result<()> {
     // The log goes into the file first, if that works. A damaged database stays as it is: it may be the reason for the restore.
     if let Err(error) = sqlite::checkpoint(database) {
-        tracing::warn!(%error, "the database that is replaced could not be read");
+        tracing::warn!(%error, "cannot read the database that is replaced");
     }
     fs::rename(database, replaced)?;
     for (from, to) in [("-wal", Some("-wal")), ("-shm", None)] {

@@ -39,7 +39,7 @@ impl Url {
 
 /// A malformed store address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no database: it must be sqlite:///path/to/file or postgres://user@host/database")]
+#[error("\"{0}\" is not a database URL; expected sqlite:///path/to/file or postgres://user@host/database")]
 pub struct UrlError(SecretUrl);
 
 impl FromStr for Url {
@@ -142,7 +142,7 @@ pub(super) struct Contents {
 
 /// The changes that other servers wrote since a known revision.
 #[derive(Debug)]
-pub(super) enum Missed {
+pub(super) enum MissedChanges {
     /// The changes that lead to `revision`; empty if that is the known one.
     Changes { revision: Revision, changes: Vec<Change> },
     /// The whole store: the list of changes does not reach back to the known revision.
@@ -152,7 +152,7 @@ pub(super) enum Missed {
 }
 
 /// Decides which changes to write, after taking in those of other servers.
-pub(super) type Decide = Box<dyn FnOnce(Missed) -> Vec<Change> + Send>;
+pub(super) type Decide = Box<dyn FnOnce(MissedChanges) -> Vec<Change> + Send>;
 
 /// One of the two databases.
 #[derive(Debug)]
@@ -191,9 +191,9 @@ impl Engine {
     }
 
     /// The changes that other servers wrote after `known`.
-    pub(super) async fn missed(&mut self, known: Revision) -> Result<Missed, StoreError> {
+    pub(super) async fn missed(&mut self, known: Revision) -> Result<MissedChanges, StoreError> {
         match self {
-            Engine::Sqlite(_) => Ok(Missed::Changes { revision: known, changes: Vec::new() }),
+            Engine::Sqlite(_) => Ok(MissedChanges::Changes { revision: known, changes: Vec::new() }),
             Engine::Postgres(postgres) => postgres.missed(known).await,
         }
     }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use super::engine::StoreError;
 use super::private;
 
-/// How long a server that is just ending may still hold the lock.
+/// Time limit for a server that is just ending to release the lock.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(10);
 

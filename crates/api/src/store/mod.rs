@@ -69,7 +69,7 @@ impl Store {
         // More queued requests than this are overload; further ones wait before they enter the queue.
         let (jobs, queue) = mpsc::channel(1024);
         let shared = matches!(url, Url::Postgres(_));
-        let writer::Seen { world, trouble, pulse } = if shared {
+        let writer::WriterState { world, trouble, pulse } = if shared {
             let (writer, seen) = writer::Writer::start(url, outside).await?;
             task::spawn("writer", task::lasting("writer", is_used(&jobs), writer.run(queue)));
             seen
@@ -134,7 +134,7 @@ impl Store {
         match tokio::time::timeout(limit, asked).await {
             Ok(answer) => answer,
             Err(_) => Err(Fault::unavailable(
-                "The database has not answered in time. Look whether the change was made before you try again.",
+                "The database did not reply in time. Check whether the change was made before you retry.",
             )),
         }
     }
@@ -149,9 +149,9 @@ impl Store {
         self.shared
     }
 
-    /// Why the database is unusable, if it is. For SQLite only a failed write shows that.
+    /// The reason why the database is unusable, if it is. For SQLite only a failed write shows that.
     pub fn trouble(&self) -> Option<String> {
-        let silent = || self.silence().map(|age| format!("no answer for {} s", age.as_secs()));
+        let silent = || self.silence().map(|age| format!("no reply for {} s", age.as_secs()));
         self.trouble.borrow().clone().or_else(silent)
     }
 
@@ -178,7 +178,7 @@ async fn on_a_thread(
     url: Url,
     outside: watch::Receiver<Arc<Outside>>,
     (used, queue): (impl Fn() -> bool + Send + 'static, mpsc::Receiver<writer::Job>),
-) -> Result<writer::Seen, StoreError> {
+) -> Result<writer::WriterState, StoreError> {
     let lost = |source| StoreError::Unavailable { tried: "start the thread of the database".into(), source };
     let (opened, ready) = oneshot::channel();
     let work = async move {

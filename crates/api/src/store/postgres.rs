@@ -17,7 +17,7 @@ use tokio_postgres::{AsyncMessage, Client, Config};
 use uuid::Uuid;
 
 use super::columns::{self, SqlValue, Statement};
-use super::engine::{Contents, Decide, Missed, PostgresUrl, StoreError};
+use super::engine::{Contents, Decide, MissedChanges, PostgresUrl, StoreError};
 use super::schema;
 use crate::world::{Ancestry, CHANGES_KEPT, Change, Kind, Revision};
 use tls::Asked;
@@ -44,7 +44,7 @@ const READ: &str =
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 0";
 /// Locks out other writers until the transaction ends.
 const LOCK_STATE: &str = "SELECT FROM state WHERE one = 1 FOR UPDATE";
-/// How long to search for a transaction whose commit got no reply.
+/// Time limit of the search for a transaction whose commit got no reply.
 const DOUBT: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -113,12 +113,12 @@ impl Postgres {
         self.kept(result)
     }
 
-    pub(super) async fn missed(&mut self, known: Revision) -> Result<Missed, StoreError> {
+    pub(super) async fn missed(&mut self, known: Revision) -> Result<MissedChanges, StoreError> {
         let link = self.link().await?;
         let result = async {
             let revision = within(ANSWER_TIMEOUT, link.read_revision()).await?;
             if revision == known {
-                return Ok(Missed::Changes { revision, changes: Vec::new() });
+                return Ok(MissedChanges::Changes { revision, changes: Vec::new() });
             }
             // All reads must be of one instant, or a row could be newer than the revision that it is filed under.
             execute(&link.client, READ).await?;
@@ -135,7 +135,7 @@ impl Postgres {
     pub(super) async fn check_writable(&mut self) -> Result<(), StoreError> {
         let link = self.link().await?;
         let result = async {
-            let tried = "ask whether the database takes changes";
+            let tried = "check whether the database accepts changes";
             let row = link.client.query_one("SHOW transaction_read_only", &[]).await;
             let row = row.map_err(|error| failed(tried, error))?;
             match row.get::<_, &str>(0) {
@@ -328,7 +328,7 @@ async fn read_all(link: &mut Link) -> Result<Contents, StoreError> {
 }
 
 /// Begins a transaction that locks out other writers. Returns the present revision and the changes since `known`.
-async fn begin(link: &mut Link, known: Revision) -> Result<(Revision, Missed), StoreError> {
+async fn begin(link: &mut Link, known: Revision) -> Result<(Revision, MissedChanges), StoreError> {
     let prepared = async { Ok((link.prepare("BEGIN").await?, link.prepare(LOCK_STATE).await?)) };
     let (begin, lock) = within(ANSWER_TIMEOUT, prepared).await?;
     let revision = within(ANSWER_TIMEOUT, link.prepare(schema::REVISION)).await?;
@@ -381,15 +381,15 @@ async fn finish(client: &Client, writes: &[Write]) -> Result<(), StoreError> {
 }
 
 /// The changes of other servers after `known`, up to `found`.
-async fn missed(link: &mut Link, known: Revision, found: Revision) -> Result<Missed, StoreError> {
+async fn missed(link: &mut Link, known: Revision, found: Revision) -> Result<MissedChanges, StoreError> {
     if found == known {
-        return Ok(Missed::Changes { revision: found, changes: Vec::new() });
+        return Ok(MissedChanges::Changes { revision: found, changes: Vec::new() });
     }
     if !contains(link, known).await? {
-        return read_all(link).await.map(Missed::AnotherPast);
+        return read_all(link).await.map(MissedChanges::AnotherPast);
     }
     if found.seq - known.seq > CHANGES_KEPT / 2 {
-        return read_all(link).await.map(Missed::Everything);
+        return read_all(link).await.map(MissedChanges::Everything);
     }
     let tried = "read what other servers wrote";
     let after = i64::try_from(known.seq).unwrap_or(i64::MAX);
@@ -414,7 +414,7 @@ async fn missed(link: &mut Link, known: Revision, found: Revision) -> Result<Mis
         });
     }
     changes.sort_by_key(Change::kind);
-    Ok(Missed::Changes { revision: found, changes })
+    Ok(MissedChanges::Changes { revision: found, changes })
 }
 
 /// Whether a revision is the present or a past one.

@@ -7,7 +7,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, ToSql, TransactionBehav
 use uuid::Uuid;
 
 use super::columns::{self, SqlValue, Statement};
-use super::engine::{Contents, Decide, Missed, StoreError};
+use super::engine::{Contents, Decide, MissedChanges, StoreError};
 use super::file_lock::FileLock;
 use super::{private, schema};
 use crate::world::{Ancestry, Kind, Revision};
@@ -157,7 +157,7 @@ fn commit(connection: &mut Connection, known: Revision, decide: Decide) -> Resul
         );
         return Err(StoreError::Refused { tried: tried(), source: why.into() });
     }
-    let changes = decide(Missed::Changes { revision: known, changes: Vec::new() });
+    let changes = decide(MissedChanges::Changes { revision: known, changes: Vec::new() });
     if changes.is_empty() {
         return Ok(known);
     }

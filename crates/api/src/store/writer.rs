@@ -12,21 +12,21 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use super::engine::{Contents, Engine, Missed, StoreError, Url};
+use super::engine::{Contents, Engine, MissedChanges, StoreError, Url};
 use super::pulse::Pulse;
 use crate::fault::Fault;
 use crate::world::{Change, Outside, Revision, Txn, World};
 
 /// The maximum number of requests in one transaction.
 const BATCH: usize = 64;
-/// How long the writer retries a request while the database does not answer.
+/// Time limit of retries of a request while the database does not reply.
 const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(100);
-/// How long the writer waits for the next requests of the clients that it has just answered.
+/// Time limit for the next requests of the clients that the writer has just answered.
 const MOMENT: Duration = Duration::from_millis(1);
 /// After they sent none in time, the writer does not wait for so many transactions.
 const UNWAITED: usize = 32;
-/// How often the writer queries a shared database even without a notification.
+/// Interval between queries of a shared database without a notification.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(super) type Run = Box<dyn FnMut(&mut Txn) -> Result<(), Fault> + Send>;
@@ -48,19 +48,19 @@ pub(super) struct Writer {
     world: watch::Sender<World>,
     outside: watch::Receiver<Arc<Outside>>,
     trouble: watch::Sender<Option<String>>,
-    /// Why the database accepts no changes, while it does not. A successful read does not reset it.
+    /// The reason why the database accepts no changes, while it does not. A successful read does not reset it.
     unwritable: Option<String>,
     /// Whether the last use of the database succeeded.
     answers: bool,
-    /// When the writer last checked whether the database accepts changes.
+    /// The time of the last check whether the database accepts changes.
     checked: Instant,
     pulse: Pulse,
 }
 
 /// The observable state of the writer.
-pub(super) struct Seen {
+pub(super) struct WriterState {
     pub(super) world: watch::Receiver<World>,
-    /// Why the database is unusable, if it is.
+    /// The reason why the database is unusable, if it is.
     pub(super) trouble: watch::Receiver<Option<String>>,
     pub(super) pulse: Pulse,
 }
@@ -89,12 +89,12 @@ impl Writer {
     pub(super) async fn start(
         url: &Url,
         outside: watch::Receiver<Arc<Outside>>,
-    ) -> Result<(Self, Seen), StoreError> {
+    ) -> Result<(Self, WriterState), StoreError> {
         let mut engine = Engine::open(url).await?;
         let (world, worlds) = watch::channel(whole(engine.load().await?, 0));
         let (trouble, troubles) = watch::channel(None);
         let pulse = Pulse::new();
-        let seen = Seen { world: worlds, trouble: troubles, pulse: pulse.clone() };
+        let seen = WriterState { world: worlds, trouble: troubles, pulse: pulse.clone() };
         let (unwritable, answers, checked) = (None, true, Instant::now());
         Ok((Writer { engine, world, outside, trouble, unwritable, answers, checked, pulse }, seen))
     }
@@ -173,7 +173,7 @@ impl Writer {
             self.check_writable().await;
             if let Some(answer) = closing {
                 let closed = self.engine.close().map_err(|error| {
-                    tracing::error!(error = %chain(&error), "the database could not be closed");
+                    tracing::error!(error = %chain(&error), "cannot close the database");
                     internal()
                 });
                 let _ = answer.send(closed);
@@ -186,7 +186,7 @@ impl Writer {
         let contains = self.engine.contains(revision).await;
         self.went(contains.as_ref().err());
         contains.map_err(|error| {
-            tracing::warn!(error = %chain(&error), "the database does not answer");
+            tracing::warn!(error = %chain(&error), "the database does not reply");
             unavailable()
         })
     }
@@ -215,7 +215,7 @@ impl Writer {
                 Ok(world)
             }
             Err(error) => {
-                tracing::warn!(error = %chain(&error), "the database does not answer");
+                tracing::warn!(error = %chain(&error), "the database does not reply");
                 Err(unavailable())
             }
         };
@@ -239,7 +239,7 @@ impl Writer {
                     return;
                 }
                 Err(error) if error.is_transient() && Instant::now() < give_up => {
-                    tracing::warn!(error = %chain(&error), "the database does not answer; trying again");
+                    tracing::warn!(error = %chain(&error), "the database does not reply; retrying");
                     tokio::time::sleep(RETRY).await;
                     runs = again(ran);
                 }
@@ -250,7 +250,7 @@ impl Writer {
                     return;
                 }
                 Err(error) => {
-                    tracing::error!(error = %chain(&error), "a change could not be stored");
+                    tracing::error!(error = %chain(&error), "cannot store a change");
                     let fault = match error {
                         StoreError::Unavailable { .. } => unavailable(),
                         StoreError::InDoubt { .. } => in_doubt(),
@@ -272,7 +272,7 @@ impl Writer {
         // If the engine fails before it calls `decide`, it drops the closure; the requests survive in this shared state.
         let shared = Arc::new(Mutex::new((runs, Vec::new(), None)));
         let inside = Arc::clone(&shared);
-        let decide = Box::new(move |missed: Missed| {
+        let decide = Box::new(move |missed: MissedChanges| {
             let mut world = caught_up(present, missed);
             let mut all = Vec::new();
             let mut state = inside.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -356,15 +356,15 @@ fn whole(contents: Contents, restores: u64) -> World {
     world
 }
 
-fn caught_up(mut world: World, missed: Missed) -> World {
+fn caught_up(mut world: World, missed: MissedChanges) -> World {
     match missed {
-        Missed::Everything(contents) => whole(contents, world.restores()),
-        Missed::AnotherPast(contents) => {
+        MissedChanges::Everything(contents) => whole(contents, world.restores()),
+        MissedChanges::AnotherPast(contents) => {
             let (known, found) = (world.revision(), contents.revision);
             tracing::warn!(%known, %found, "the database was restored from a backup or replaced; read all of it again");
             whole(contents, world.restores() + 1)
         }
-        Missed::Changes { revision, changes } => {
+        MissedChanges::Changes { revision, changes } => {
             world.advance(revision, &changes);
             world
         }
@@ -372,11 +372,11 @@ fn caught_up(mut world: World, missed: Missed) -> World {
 }
 
 fn unavailable() -> Fault {
-    Fault::unavailable("The database does not answer. Try again later.")
+    Fault::unavailable("The database does not reply. Retry later.")
 }
 
 fn in_doubt() -> Fault {
-    Fault::unavailable("The database went away in the middle of the change. Look whether it was made.")
+    Fault::unavailable("The connection to the database broke during the change. Check whether it was made.")
 }
 
 fn internal() -> Fault {

@@ -56,7 +56,7 @@ impl World {
         self.revision
     }
 
-    /// How often this process found the store restored from a backup, that is, without a revision that it had read.
+    /// The number of times that this process found the store restored from a backup, that is, without a revision that it had read.
     pub fn restores(&self) -> u64 {
         self.restores
     }

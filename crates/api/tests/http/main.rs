@@ -1,5 +1,6 @@
 //! Tests the API over HTTP: a real server on a socket, a real store, a real client.
 
+mod api_page;
 mod bad_input;
 mod cli;
 mod credentials;

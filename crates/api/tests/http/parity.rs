@@ -47,6 +47,53 @@ async fn ports() {
 }
 
 #[tokio::test]
+async fn types_of_errors() {
+    let server = Server::open().await;
+    let group = server.make("security_group", "security-groups", json!({"name": "a"})).await;
+    let rule = json!({"security_group_id": group, "direction": "ingress", "protocol": "tcp", "port_range_min": -1, "port_range_max": 9});
+    for (path, body, expected) in [
+        ("networks", json!({"network": {"admin_state_up": "maybe"}}), "InvalidInput"),
+        ("routers", json!({"router": {"admin_state_up": null}}), "InvalidInput"),
+        ("networks", json!({"network": {"name": null}}), "HTTPBadRequest"),
+        ("security-group-rules", json!({"security_group_rule": rule}), "SecurityGroupInvalidPortValue"),
+    ] {
+        let got = server.ask("POST", &format!("/v2.0/{path}"), body).await;
+        assert_eq!((got.status, kind(&got)), (400, expected), "{}", got.body);
+    }
+    let got = server.get("/v2.0/networks?limit=-1").await;
+    assert_eq!((got.status, kind(&got)), (400, "BadRequest"), "{}", got.body);
+}
+
+#[tokio::test]
+async fn null_clears_lists() {
+    let server = Server::open().await;
+    let network = server.make("network", "networks", json!({})).await;
+    let full = json!({
+        "dns_nameservers": ["192.0.2.53"], "service_types": ["compute:nova"],
+        "host_routes": [{"destination": "192.0.2.0/24", "nexthop": "10.0.0.9"}],
+    });
+    let subnet = subnet(&server, &network, full).await.body["subnet"]["id"].as_str().unwrap().to_owned();
+    let pair = json!([{"ip_address": "192.0.2.7"}]);
+    let option = json!([{"opt_name": "mtu", "opt_value": "1400"}]);
+    let port = json!({
+        "network_id": network, "device_owner": "compute:nova", "allowed_address_pairs": pair, "extra_dhcp_opts": option,
+    });
+    let port = server.make("port", "ports", port).await;
+    let router = server.make("router", "routers", json!({"name": "r"})).await;
+    for (noun, id, attribute) in [
+        ("subnet", &subnet, "dns_nameservers"),
+        ("subnet", &subnet, "service_types"),
+        ("subnet", &subnet, "host_routes"),
+        ("port", &port, "allowed_address_pairs"),
+        ("port", &port, "security_groups"),
+        ("router", &router, "routes"),
+    ] {
+        let got = server.ask("PUT", &format!("/v2.0/{noun}s/{id}"), json!({noun: {attribute: null}})).await;
+        assert_eq!((got.status, &got.body[noun][attribute]), (200, &json!([])), "{attribute}: {}", got.body);
+    }
+}
+
+#[tokio::test]
 async fn security_groups() {
     let server = Server::open().await;
     let network = server.make("network", "networks", json!({})).await;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`kind`] | the kinds of objects, and which program reads which |
 //! | [`snapshot`] | all objects at one instant |
-//! | [`write`] | one request that changes an object |
+//! | [`write`](mod@write) | one request that changes an object |
 //! | `decode` | objects of the API as parts of a snapshot |
 //! | `watch` | the copy, kept by one watch per kind |
 //! | `apply` | sends the requests of a plan |

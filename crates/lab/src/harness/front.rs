@@ -8,6 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use nix::sys::termios::{SetArg, tcgetattr, tcsetattr};
 
 use super::{Bench, Body, MEGABYTES, Suite, TIME, memory, settle};
+use crate::demo::Chapter;
 use crate::guest::tools::Tools;
 use crate::guest::{Host, Limits};
 use crate::job::{Backend, Task};
@@ -62,12 +63,12 @@ impl Suite {
     pub(super) fn demo(&self) -> Result<ExitCode> {
         let waits = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         let bench = Bench { suite: self, host: Some(Host::prepare(&self.jobs)?) };
-        for (at, (name, sentence, _)) in (1..).zip(&self.chapters) {
+        for (at, Chapter { name, sentence, tools, .. }) in (1..).zip(&self.chapters) {
             println!("\n==== {at} of {}: {sentence}", self.chapters.len());
             let task = Task::Tour { chapter: (*name).to_owned(), waits };
-            let time = if waits { Duration::MAX } else { TIME * 3 };
+            let time = if waits { Duration::MAX } else { TIME * 5 };
             let limits = Limits { time, megabytes: memory(MEGABYTES) };
-            let ended = on_this_terminal(|| bench.job("demo", task, &[], limits, Tools::default()));
+            let ended = on_this_terminal(|| bench.job("demo", task, &[], limits, *tools));
             let (folder, end) = ended?;
             settle(folder, end).map_err(|report| anyhow!(report))?;
         }

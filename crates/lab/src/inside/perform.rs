@@ -42,8 +42,9 @@ fn perform(suite: &Suite) -> Result<()> {
             })
         }
         Task::Tour { chapter, waits } => {
-            let show = suite.chapter(chapter).with_context(|| format!("there is no chapter `{chapter}`"))?;
-            show(&Guide::new(*waits))
+            let chapter =
+                suite.chapter(chapter).with_context(|| format!("there is no chapter `{chapter}`"))?;
+            (chapter.show)(&Guide::new(*waits))
         }
         Task::Probe => {
             found = probe();

@@ -149,6 +149,19 @@ impl Node {
         command.env("PYTHONDONTWRITEBYTECODE", "1").envs(env.iter().map(|(key, value)| (key, value)));
         self.output(&mut command, &format!("openstack {}", args.join(" ")))
     }
+
+    /// Runs several `openstack` commands, a line each, in one process: it takes much longer to start than to run a command. A command that
+    /// fails writes to standard error and the next one runs, so anything there is an error.
+    pub fn openstack_lines(&self, env: &[(String, String)], lines: &[&str]) -> Result<String> {
+        let (script, errors) = (self.dir().join("openstack.lines"), self.dir().join("openstack.errors"));
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(&script, text).with_context(|| format!("cannot write {}", script.display()))?;
+        let run = r#"python3 -W ignore -m openstackclient.shell <"$0" 2>"$1"; cat "$1" >&2; test ! -s "$1""#;
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", run]).arg(&script).arg(&errors).env("PYTHONPATH", python::path_inside());
+        command.env("PYTHONDONTWRITEBYTECODE", "1").envs(env.iter().map(|(key, value)| (key, value)));
+        self.output(&mut command, &format!("openstack {}", lines.join("; openstack ")))
+    }
 }
 
 /// Copies a Keystone's files into a folder; returns its configuration.

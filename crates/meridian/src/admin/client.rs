@@ -19,11 +19,11 @@ pub(crate) async fn ask(path: &Path, request: &Request, within: Duration) -> Out
                 .while_(format!("cannot open {}", path.display()))
                 .try_("the same with sudo, or as the user that Meridian runs as"),
             _ => connect(Exit::Connect, error)
-                .while_(format!("no process answers at {}", path.display()))
+                .while_(format!("no process listens on {}", path.display()))
                 .try_("starting it, or the path that it was given with --admin-socket"),
         })?;
         let (read, mut write) = stream.into_split();
-        let lost = |error| Failure::new(Exit::Connect, error).while_("the process ended the conversation");
+        let lost = |error| Failure::new(Exit::Connect, error).while_("the process closed the connection");
         let mut text = serde_json::to_vec(request).map_err(|error| Failure::new(Exit::Protocol, error))?;
         text.push(b'\n');
         write.write_all(&text).await.map_err(lost)?;
@@ -31,7 +31,7 @@ pub(crate) async fn ask(path: &Path, request: &Request, within: Duration) -> Out
         let mut read = BufReader::new(read.take(LONGEST_ANSWER));
         read.read_until(b'\n', &mut line).await.map_err(lost)?;
         if line.is_empty() {
-            return Err(Failure::told(Exit::Connect, "the process ended the conversation without an answer"));
+            return Err(Failure::told(Exit::Connect, "the process closed the connection without a reply"));
         }
         match serde_json::from_slice(&line) {
             Ok(Answer::Result(value)) => Ok(value),
@@ -39,7 +39,7 @@ pub(crate) async fn ask(path: &Path, request: &Request, within: Duration) -> Out
                 Err(Failure::told(Exit::Refused, format!("the process refused: {why}")))
             }
             Err(error) => Err(Failure::new(Exit::Protocol, error)
-                .while_(format!("what listens at {} is no Meridian admin socket", path.display()))),
+                .while_(format!("the program that listens on {} is not Meridian", path.display()))),
         }
     };
     tokio::time::timeout(within, conversation).await.unwrap_or_else(|_| {

@@ -70,11 +70,11 @@ fn choose<const N: usize>(usual: [(PathBuf, Result<(), ErrorKind>); N]) -> Outco
             .try_("starting it, or --socket with the path that it was given with --admin-socket"))
         }
         ([], hidden) => {
-            Err(Failure::told(Exit::Local, format!("cannot look for {}: permission denied", list(hidden)))
+            Err(Failure::told(Exit::Local, format!("cannot read {}: permission denied", list(hidden)))
                 .try_("the same with sudo, or as the user that Meridian runs as"))
         }
         (several, _) => {
-            Err(Failure::told(Exit::Usage, format!("several processes may be meant: {}", list(several)))
+            Err(Failure::told(Exit::Usage, format!("found several Meridian processes: {}", list(several)))
                 .try_("--socket with one of them"))
         }
     }
@@ -132,9 +132,9 @@ mod tests {
             (
                 [none, Err(PermissionDenied), none],
                 5,
-                "cannot look for /b: permission denied\n  try: the same with sudo",
+                "cannot read /b: permission denied\n  try: the same with sudo",
             ),
-            ([Ok(()), Ok(()), none], 2, "several processes may be meant: /a and /b\n  try: --socket"),
+            ([Ok(()), Ok(()), none], 2, "found several Meridian processes: /a and /b\n  try: --socket"),
         ] {
             let (exit, report) = chosen(found).unwrap_err();
             assert!(exit == code && report.contains(expected), "{exit}: {report}");

@@ -46,7 +46,7 @@ impl AdminSocket {
         let listener = bind(path).await.map_err(|error| {
             Failure::new(Exit::Local, error)
                 .while_(format!("cannot listen on {} for admin requests", path.display()))
-                .try_("another path with --admin-socket; its directory must exist")
+                .try_("--admin-socket with another path; its directory must exist")
         })?;
         Ok(Self { listener, socket: Socket(path.to_owned()) })
     }
@@ -54,7 +54,7 @@ impl AdminSocket {
     /// Answers until the process ends.
     pub(crate) fn start(self, process: Process) -> Socket {
         let Self { listener, socket } = self;
-        tracing::info!(socket = %socket.0.display(), "taking admin requests");
+        tracing::info!(socket = %socket.0.display(), "listening for admin requests");
         task::keep("admin", accept(listener, process));
         socket
     }
@@ -74,7 +74,7 @@ async fn bind(path: &Path) -> io::Result<UnixListener> {
             Err(error) => return Err(error),
         },
         Ok(_) => {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is no socket is there"));
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path is a file, not a socket"));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
@@ -99,7 +99,7 @@ async fn accept(listener: UnixListener, process: Process) {
         let process = process.clone();
         async move {
             if let Err(error) = converse(connection, &process).await {
-                tracing::debug!(%error, "an admin connection ended badly");
+                tracing::debug!(%error, "an admin connection failed");
             }
         }
     };
@@ -139,7 +139,7 @@ async fn converse(connection: Connection<UnixStream>, process: &Process) -> io::
 async fn answer(line: &[u8], process: &Process) -> Answer {
     let request = match serde_json::from_slice(line) {
         Ok(request) => request,
-        Err(error) => return Answer::Error(format!("this is no request: {error}")),
+        Err(error) => return Answer::Error(format!("cannot parse the request: {error}")),
     };
     match request {
         Request::Status => match serde_json::to_value(process.status()) {

@@ -34,7 +34,7 @@ pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
     let (socket, timeout) = (admin::socket(config)?, config.ovsdb.timeout.value);
     let value = client::ask(&socket, &Request::Plan, timeout).await?;
     let plans: Vec<Preview> = serde_json::from_value(value).map_err(|error| {
-        Failure::new(Exit::Protocol, error).while_("cannot read the plan: the process is of another version")
+        Failure::new(Exit::Protocol, error).while_("cannot parse the plan: the process is of another version")
     })?;
     let withheld =
         plans.iter().filter(|plan| plan.problems.iter().any(|problem| problem.code == "deletions-withheld"));

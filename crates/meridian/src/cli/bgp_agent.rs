@@ -8,9 +8,9 @@ use super::dry_run::DryRunFlags;
 use super::ini_files::IniFiles;
 use crate::admin;
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
-use crate::roles::{LoadedNode, NodeConfig, usual_socket};
+use crate::roles::{LoadedNode, NodeConfig};
 
-/// Where ovn-bgp-agent's packages have their file.
+/// The configuration file of ovn-bgp-agent's packages.
 const USUAL: &str = "/etc/ovn-bgp-agent/bgp-agent.conf";
 
 /// Expose an OVN cloud through BGP on this node, as a bgp-agent.conf says
@@ -26,8 +26,8 @@ pub(super) struct Args {
     files: IniFiles,
     #[command(flatten)]
     pub(super) dry_run: DryRunFlags,
-    /// Take requests of `meridian status`, `plan` and `explain` at this path [default: /run/meridian/node.sock, where that
-    /// directory is there]
+    /// Take requests of `meridian status`, `plan` and `explain` at this path [default: /run/meridian/node.sock; root creates
+    /// the directory]
     #[arg(long, value_name = "PATH")]
     admin_socket: Option<PathBuf>,
     /// Serve /metrics and /health over HTTP at this address, e.g. 127.0.0.1:9697
@@ -44,7 +44,8 @@ impl Args {
         bgp.dry_run |= self.dry_run.dry_run;
         let socket = self.admin_socket.clone().or_else(|| bgp.admin_socket.take());
         let config = NodeConfig {
-            admin_socket: socket.or_else(|| usual_socket(admin::NODE_SOCKET)),
+            admin_socket: socket,
+            usual_socket: admin::NODE_SOCKET,
             metrics_listen: self.metrics_listen.or(bgp.metrics_listen),
             bgp: Some(bgp),
             metadata: None,

@@ -9,7 +9,7 @@ use super::ini_files::IniFiles;
 use crate::admin;
 use crate::config::Config as Settings;
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
-use crate::roles::{LoadedNode, NodeConfig, usual_socket};
+use crate::roles::{LoadedNode, NodeConfig};
 
 /// The files of Neutron's packages; the second one overrides the first.
 const USUAL: &[&str] = &["/etc/neutron/neutron.conf", "/etc/neutron/neutron_ovn_metadata_agent.ini"];
@@ -26,8 +26,8 @@ const USUAL: &[&str] = &["/etc/neutron/neutron.conf", "/etc/neutron/neutron_ovn_
 pub(super) struct AgentArgs {
     #[command(flatten)]
     files: IniFiles,
-    /// Take requests of `meridian status` and `plan` at this path [default: /run/meridian-metadata-agent/admin.sock, where that
-    /// directory is there]
+    /// Take requests of `meridian status` and `plan` at this path [default: /run/meridian-metadata-agent/admin.sock; root
+    /// creates the directory]
     #[arg(long, value_name = "PATH")]
     admin_socket: Option<PathBuf>,
     /// Serve /metrics and /health over HTTP at this address, e.g. 127.0.0.1:9698
@@ -42,7 +42,8 @@ impl AgentArgs {
         let mut metadata = loaded.config;
         let socket = self.admin_socket.clone().or_else(|| metadata.admin_socket.take());
         let config = NodeConfig {
-            admin_socket: socket.or_else(|| usual_socket(admin::METADATA_SOCKET)),
+            admin_socket: socket,
+            usual_socket: admin::METADATA_SOCKET,
             metrics_listen: self.metrics_listen.or(metadata.metrics_listen),
             bgp: None,
             metadata: Some(metadata),

@@ -5,7 +5,7 @@ use super::given;
 use crate::admin;
 use crate::config::{Config, Override};
 use crate::failure::{EXIT_CODES, Exit, Failure, Outcome};
-use crate::roles::{LoadedNode, NodeConfig, usual_socket};
+use crate::roles::{LoadedNode, NodeConfig};
 
 /// Run the roles of a node in one process: the BGP agent, the metadata agent
 ///
@@ -18,8 +18,8 @@ use crate::roles::{LoadedNode, NodeConfig, usual_socket};
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) dry_run: DryRunFlags,
-    /// Take requests of `meridian status`, `plan` and `explain` at this path [default: /run/meridian/node.sock, where that
-    /// directory is there]
+    /// Take requests of `meridian status`, `plan` and `explain` at this path [default: /run/meridian/node.sock; root creates
+    /// the directory]
     #[arg(long, value_name = "PATH")]
     admin_socket: Option<String>,
     /// Serve /metrics and /health over HTTP at this address, e.g. 127.0.0.1:9697
@@ -63,7 +63,8 @@ impl Args {
         // Two servers for one connection are an error of the configuration, which is reported before anything starts.
         node.connections()?;
         let socket = config.admin.socket.value.clone().or(node.admin_socket.take());
-        node.admin_socket = socket.or_else(|| usual_socket(admin::NODE_SOCKET));
+        node.admin_socket = socket;
+        node.usual_socket = admin::NODE_SOCKET;
         node.metrics_listen = config.metrics.listen.value.or(node.metrics_listen);
         Ok(LoadedNode { config: node, warnings, ..LoadedNode::default() })
     }

@@ -36,7 +36,7 @@ pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
     }
     let plans: Vec<Preview> = serde_json::from_value(value).map_err(|error| {
         Failure::new(Exit::Protocol, error)
-            .while_("the process is of another version and says something else")
+            .while_("cannot parse the reply: the process is of another version")
     })?;
     show(&plans, args.output)
 }

@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Outcome {
     }
     let restored = copy::restore(&args.file, &database).map_err(|error| {
         let advice = match &error {
-            StoreError::InUse { .. } => "`systemctl stop meridian-server`, then this again",
+            StoreError::InUse { .. } => "`systemctl stop meridian-server`, then run the command again",
             StoreError::Newer { .. } => "the version of Meridian that made the backup, or a later one",
             _ => "a file from `meridian backup`, as the user of the server or with sudo",
         };

@@ -16,7 +16,7 @@ use std::time::Duration;
 use api::BalancerRoleSet;
 use api::fleet::Fleet;
 use api::http::{Api, Lists};
-use api::northbound::{Northbound, Options, Sight};
+use api::northbound::{Northbound, Options, OvnView};
 use api::nova::NovaCounts;
 use api::settings;
 use api::snapshot::Ability;
@@ -41,7 +41,7 @@ use credentials::{credentials, keystone, secret_of};
 pub(super) use credentials::{read, secret};
 use nova::NovaMetrics;
 pub(crate) use ovn::client_config;
-use served::Served;
+use served::ServedApis;
 use shown::Shown;
 use sockets::Sockets;
 
@@ -109,9 +109,9 @@ impl Args {
 const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9697);
 /// The name of the database file within the data directory.
 const DATABASE: &str = "api.db";
-/// How long the server waits for OVN's databases before it starts to answer without them.
+/// Time limit for OVN's databases at the start; after it the API listens without them.
 const FIRST_LOOK: Duration = Duration::from_secs(3);
-/// How long the requests in progress may take after the server received a signal to stop.
+/// Time limit for requests in progress after the signal to stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Starts the parts of the server in the order of their dependencies, and stops them in the reverse order.
@@ -161,24 +161,24 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let mut registry = Registry::default();
     let counts = reconcile::Metrics::register(&mut registry);
     let settings = Arc::new(seen.borrow().settings.clone());
-    let sight = Sight::open(nb, sb, settings.agent_down_time, &store.world());
-    task::keep("ability", follow_ability(sight.northbound().clone(), outside.clone()));
-    task::keep("fleet", follow_fleet(sight.fleet(), outside));
+    let ovn = OvnView::open(nb, sb, settings.agent_down_time, &store.world());
+    task::keep("ability", follow_ability(ovn.northbound().clone(), outside.clone()));
+    task::keep("fleet", follow_fleet(ovn.fleet(), outside));
     let mut options = Options { metrics: counts, ..Options::default() };
     options.timing.resync = Duration::from_secs(settings.resync_interval.into());
-    let northbound = Northbound::start(&sight, settings, store.subscribe(), Arc::new(store.clone()), options)
+    let northbound = Northbound::start(&ovn, settings, store.subscribe(), Arc::new(store.clone()), options)
         .await
         .map_err(|error| {
             Failure::new(Exit::Local, error).while_("cannot start the thread that writes the Northbound")
         })?;
     let (placing, repairing) =
-        api::placing::start(store.clone(), seen.clone(), sight.northbound(), northbound.writer());
+        api::placements::start(store.clone(), seen.clone(), ovn.northbound(), northbound.writer());
     let repairing = task::keep("placing", repairing);
     let (removal, removing) =
-        api::balancer_removal::start(store.clone(), sight.report(), sight.northbound(), northbound.writer());
+        api::balancer_removal::start(store.clone(), ovn.report(), ovn.northbound(), northbound.writer());
     let removing = task::keep("balancer-removal", removing);
     let (metadata, keeping) =
-        api::metadata_ports::start(store.clone(), seen.clone(), sight.northbound(), northbound.writer());
+        api::metadata_ports::start(store.clone(), seen.clone(), ovn.northbound(), northbound.writer());
     let keeping = task::keep("metadata-ports", keeping);
     let nova_counts = NovaCounts::default();
     let nova = nova.map(|client| {
@@ -186,7 +186,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
             client,
             store.clone(),
             seen.clone(),
-            &sight,
+            &ovn,
             northbound.writer(),
             nova_counts.clone(),
         );
@@ -196,17 +196,15 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     task::keep("adopted", api::northbound::forget_adopted(store.clone(), northbound.spent()));
     // The first request must find the chassis. Without them no availability zone is known and no port can be bound.
     let first_look = async {
-        let _ = sight.synced().await;
-        let _ = seen.clone().wait_for(|outside| outside.fleet == **sight.fleet().borrow()).await;
+        let _ = ovn.synced().await;
+        let _ = seen.clone().wait_for(|outside| outside.fleet == **ovn.fleet().borrow()).await;
     };
     if tokio::time::timeout(FIRST_LOOK, first_look).await.is_err() {
-        tracing::warn!(
-            "OVN's databases could not be read within {FIRST_LOOK:?}; the API listens without them"
-        );
+        tracing::warn!("cannot read OVN's databases within {FIRST_LOOK:?}; the API listens without them");
     }
 
     let shown = Shown {
-        sight: sight.clone(),
+        ovn: ovn.clone(),
         store: store.clone(),
         url: url.clone(),
         northbound: northbound.clone(),
@@ -216,7 +214,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
             .cloned()
             .collect(),
     };
-    let balancers = BalancerMetrics { store: store.clone(), report: sight.report() };
+    let balancers = BalancerMetrics { store: store.clone(), report: ovn.report() };
     let process = Process::over(registry, "server", log, shown, |registry| {
         registry.register_collector(Box::new(balancers));
         registry.register_collector(Box::new(NovaMetrics(nova_counts)));
@@ -227,7 +225,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     let closing = store.clone();
     let api = Arc::new(Api {
         store,
-        report: sight.report(),
+        report: ovn.report(),
         outside: seen,
         auth,
         applied: northbound.applied(),
@@ -237,7 +235,8 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
             BalancerRoleMode::Octavia => BalancerRoleSet::Own,
         },
     });
-    let (mut served, probes) = Served::start(sockets.network, sockets.load_balancer, &api, server.limits());
+    let (mut served, probes) =
+        ServedApis::start(sockets.network, sockets.load_balancer, &api, server.limits());
     print(&probes.lines())?;
     tracing::info!(%address, store = %url, "the network API listens");
     if let Some(address) = probes.load_balancer_address() {
@@ -256,7 +255,7 @@ pub(super) async fn run(args: &Args, config: &Config, log: LogControl) -> Outcom
     task::stopping();
     notify::stopping();
     if tokio::time::timeout(DRAIN, served.drain()).await.is_err() {
-        tracing::warn!("requests were still under way after {DRAIN:?}; they are cut off");
+        tracing::warn!("requests were still in progress after {DRAIN:?}; closing their connections");
     }
     northbound.handle().stop();
     placing.stop();
@@ -305,9 +304,9 @@ async fn follow_ability(northbound: ovsdb::Client, outside: watch::Sender<Arc<Ou
 
 pub(super) fn store_failure(url: &Url, error: StoreError) -> Failure {
     let exit = if error.is_transient() { Exit::Connect } else { Exit::Local };
-    Failure::new(exit, error)
-        .while_(format!("cannot use {url}"))
-        .try_("see that the database runs and that its user may make tables; another one with --database")
+    Failure::new(exit, error).while_(format!("cannot use {url}")).try_(
+        "check that the database is running and that its user may create tables; --database for another one",
+    )
 }
 
 /// The resolvers of this host, for instances whose subnet and operator name none. Instances cannot reach the stub of systemd-resolved, so

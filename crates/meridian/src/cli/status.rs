@@ -5,6 +5,7 @@ mod network;
 
 use std::fmt::Write as _;
 
+use node::bgp::announced::Peer;
 use reconcile::Severity;
 
 use super::{given, json, print};
@@ -63,8 +64,8 @@ pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
     }
     let mut status: Status = serde_json::from_value(value).map_err(|error| {
         Failure::new(Exit::Protocol, error)
-            .while_("the process is of another version and says something else")
-            .try_("--output json, which prints whatever it says")
+            .while_("cannot parse the reply: the process is of another version")
+            .try_("--output json, which prints the reply as it is")
     })?;
     if let Some(router) = args.router.as_deref() {
         let Some(network) = &mut status.network else {
@@ -109,7 +110,7 @@ fn text(status: &Status, coloured: bool) -> String {
             let count = db.unreadable_rows;
             let _ = writeln!(
                 out,
-                "  ! {count} rows cannot be read and are left out: correct them, or upgrade this program"
+                "  ! {count} rows cannot be parsed and are skipped; correct them, or upgrade this program"
             );
             for row in &db.unreadable {
                 let _ = writeln!(out, "    {row}");
@@ -120,6 +121,7 @@ fn text(status: &Status, coloured: bool) -> String {
     for vlan in &status.vlans {
         let _ = writeln!(out, "{vlan}");
     }
+    out.push_str(&bgp(status));
     let said = |why: &&String| status.promises.iter().any(|promise| promise.text == **why);
     for why in status.trouble.iter().filter(|why| !said(why)) {
         let _ = writeln!(out, "! {why}");
@@ -127,6 +129,30 @@ fn text(status: &Status, coloured: bool) -> String {
     if let Some(shown) = &status.network {
         out.push_str(&network::text(shown, coloured));
         out.push_str(&balancers::text(&shown.load_balancers, coloured));
+    }
+    out
+}
+
+/// The announcements and the peers that hear them. The text has the first announcements only: a node may have thousands.
+fn bgp(status: &Status) -> String {
+    const SHOWN: usize = 20;
+    let mut out = String::new();
+    if !status.peers.is_empty() {
+        let peers = status
+            .peers
+            .iter()
+            .map(|Peer { name, up }| format!("{name} {}", if *up { "up" } else { "DOWN" }));
+        let _ = writeln!(out, "BGP peers: {}", peers.collect::<Vec<_>>().join(", "));
+    }
+    let all = &status.announcements;
+    if !all.is_empty() {
+        let _ = writeln!(out, "announces:");
+    }
+    for announcement in all.iter().take(SHOWN) {
+        let _ = writeln!(out, "  {announcement}");
+    }
+    if all.len() > SHOWN {
+        let _ = writeln!(out, "  and {} more; --output json lists all of them", all.len() - SHOWN);
     }
     out
 }
@@ -191,11 +217,37 @@ mod tests {
         let text = text(&Status { databases: vec![database], ..Status::default() }, false);
         assert!(
             text.ends_with(
-                "reconnects\n  ! 7 rows cannot be read and are left out: correct them, or upgrade this program\n    \
+                "reconnects\n  ! 7 rows cannot be parsed and are skipped; correct them, or upgrade this program\n    \
                  Port_Binding 1, column tag: expected integer, found x\n"
             ),
             "{text}"
         );
+    }
+
+    #[test]
+    fn an_agent_shows_its_announcements_with_their_rules_and_its_peers() {
+        let of = |last: u8| node::bgp::announced::Announcement {
+            prefix: std::net::IpAddr::from([172, 24, 4, last]).into(),
+            in_place: last != 1,
+            rule: "D1".into(),
+            because: format!("port vm{last} of a provider network is bound here"),
+        };
+        let peer = |name: &str, up| Peer { name: name.into(), up };
+        let status = Status {
+            announcements: (1..=22).map(of).collect(),
+            peers: vec![peer("100.64.1.0", true), peer("100.64.2.0", false)],
+            ..Status::default()
+        };
+        let text = text(&status, false);
+        let shown = text.split_once("BGP peers: ").unwrap().1;
+        assert!(
+            shown.starts_with(
+                "100.64.1.0 up, 100.64.2.0 DOWN\nannounces:\n  172.24.4.1: port vm1 of a provider network is bound here (D1); \
+                 not announced yet\n  172.24.4.2: port vm2 of a provider network is bound here (D1)\n"
+            ),
+            "{text}"
+        );
+        assert!(shown.ends_with("  172.24.4.20: port vm20 of a provider network is bound here (D1)\n  and 2 more; --output json lists all of them\n"), "{text}");
     }
 
     #[test]

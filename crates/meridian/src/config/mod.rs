@@ -208,46 +208,42 @@ impl Config {
                 ),
                 &mut ovsdb.verify_names,
             ),
-            (key("ovsdb", "leader_only", "Of a cluster, talk to the leader only"), &mut ovsdb.leader_only),
+            (key("ovsdb", "leader_only", "Use only the leader of a cluster"), &mut ovsdb.leader_only),
             (
                 key(
                     "ovsdb",
                     "timeout",
-                    "How long a command waits for a connection, a reply or the next part of it",
+                    "Time limit of a command for a connection, a reply or the next part of a reply",
                 ),
                 &mut ovsdb.timeout,
             ),
             (
-                key(
-                    "ovsdb",
-                    "probe_interval",
-                    "After how long a silent server is asked whether it lives; 0: never",
-                ),
+                key("ovsdb", "probe_interval", "Time after which a silent server is probed; 0: never"),
                 &mut ovsdb.probe_interval,
             ),
             (
                 key(
                     "ovsdb",
                     "max_message",
-                    "Longest message of a server, in MiB: its whole database when it is loaded",
+                    "Longest message of a server in MiB; the longest contains its whole database",
                 ),
                 &mut ovsdb.max_message,
             ),
-            (key("log", "level", "What is logged"), &mut log.level),
+            (key("log", "level", "Log level"), &mut log.level),
             (
                 Key {
                     variable: Some("MERIDIAN_LOG"),
-                    ..key("log", "filter", "Directives as ovsdb=debug,info, instead of the level")
+                    ..key("log", "filter", "Log directives such as ovsdb=debug,info; they replace the level")
                 },
                 &mut log.filter,
             ),
-            (key("log", "format", "How log lines look"), &mut log.format),
-            (key("log", "color", "Whether log and tables are coloured"), &mut log.color),
+            (key("log", "format", "Format of log lines"), &mut log.format),
+            (key("log", "color", "Colour of log and tables"), &mut log.color),
             (
-                key("metrics", "listen", "Where long-running commands serve /metrics and /health"),
+                key("metrics", "listen", "Address of /metrics and /health of long-running commands"),
                 &mut metrics.listen,
             ),
-            (key("admin", "socket", "Where long-running commands take admin requests"), &mut admin.socket),
+            (key("admin", "socket", "Admin socket of long-running commands"), &mut admin.socket),
         ];
         fields.extend(bgp.fields());
         fields.extend(metadata.fields());
@@ -273,7 +269,7 @@ pub(crate) struct Override {
 
 /// The configuration is invalid. The error lists all problems.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("the configuration is wrong{}", .problems.iter().map(|p| format!("\n  {p}")).collect::<String>())]
+#[error("invalid configuration{}", .problems.iter().map(|p| format!("\n  {p}")).collect::<String>())]
 pub(crate) struct ConfigError {
     pub(crate) problems: Vec<Problem>,
 }
@@ -370,7 +366,7 @@ impl Sources {
         }
         let warnings = self.variables.keys().filter(|name| !known.contains(name)).map(|name| {
             let hint = crate::nearest::hint(name, known.iter().map(String::as_str));
-            format!("the variable {name} means nothing{hint}")
+            format!("unknown variable {name}{hint}")
         });
         let warnings = warnings.collect();
         Ok(Loaded { config, warnings })

@@ -96,6 +96,6 @@ fn plain(value: &DeValue<'_>) -> Result<toml::Value, String> {
             });
             toml::Value::Table(members.collect::<Result<_, _>>()?)
         }
-        other => return Err(format!("a {} means nothing here", other.type_str())),
+        other => return Err(format!("a {} is not a value of any setting", other.type_str())),
     })
 }

@@ -102,11 +102,11 @@ impl Server {
     pub(super) fn fields(&mut self) -> Vec<(Key, &mut dyn Field)> {
         let key = |name, doc| Key::new("server", name, doc);
         vec![
-            (key("listen", "Where the network API listens"), &mut self.listen),
+            (key("listen", "Address of the network API"), &mut self.listen),
             (
                 key(
                     "load_balancer_listen",
-                    "Where the load-balancer API listens, with the limits, TLS and authentication of the network API; \
+                    "Address of the load-balancer API, which has the limits, TLS and authentication of the network API; \
                      \"none\" turns it off",
                 ),
                 &mut self.load_balancer_listen,
@@ -122,30 +122,30 @@ impl Server {
             (
                 key(
                     "client_timeout",
-                    "How long a connection may be idle between two requests, and an answer be left unread",
+                    "Time limit for the pause between two requests of a connection, and for reading a response",
                 ),
                 &mut self.client_timeout,
             ),
             (
                 key(
                     "first_request_timeout",
-                    "How long a new connection may take to send the head of a request, and a later head may take",
+                    "Time limit for the head of a request, on a new connection from its begin",
                 ),
                 &mut self.first_request_timeout,
             ),
             (
-                key("max_connections", "Connections at once; beyond them the idlest one is closed"),
+                key("max_connections", "Maximum number of connections; beyond it the idlest one is closed"),
                 &mut self.max_connections,
             ),
             (
                 key(
                     "max_idle_per_client",
-                    "Connections of one client address at once; beyond them its own idlest one is closed",
+                    "Maximum number of connections of one client address; beyond it the address's idlest one is closed",
                 ),
                 &mut self.max_idle_per_client,
             ),
             (
-                key("allow_remote_noauth", "Let anybody who can reach the address be administrator"),
+                key("allow_remote_noauth", "Treat every client that reaches the address as administrator"),
                 &mut self.allow_remote_noauth,
             ),
             (
@@ -164,7 +164,7 @@ impl Server {
                 &mut self.metrics_tls_cert,
             ),
             (key("metrics_tls_key", "Private key of that certificate (PEM)"), &mut self.metrics_tls_key),
-            (key("data_dir", "Where the server keeps its files"), &mut self.data_dir),
+            (key("data_dir", "Directory of the server's files"), &mut self.data_dir),
             (
                 key(
                     "database",
@@ -173,7 +173,7 @@ impl Server {
                 &mut self.database,
             ),
             (
-                key("database_password_file", "Holds the password of the PostgreSQL user"),
+                key("database_password_file", "File with the password of the PostgreSQL user"),
                 &mut self.database_password_file,
             ),
             (
@@ -187,7 +187,7 @@ impl Server {
             (
                 key(
                     "auth",
-                    "How API clients authenticate: keystone, basic, token or none; has to be chosen, but for --dev",
+                    "Authentication of API clients: keystone, basic, token or none; required except with --dev",
                 ),
                 &mut self.auth,
             ),
@@ -203,11 +203,11 @@ impl Server {
                 &mut self.noauth_project_id,
             ),
             (
-                key("token_file", "Holds the administrator's token, with auth = \"token\""),
+                key("token_file", "File with the administrator's token, with auth = \"token\""),
                 &mut self.token_file,
             ),
             (
-                key("htpasswd", "Names and passwords of administrators, with auth = \"basic\""),
+                key("htpasswd", "File with names and passwords of administrators, with auth = \"basic\""),
                 &mut self.htpasswd,
             ),
             (
@@ -215,20 +215,27 @@ impl Server {
                 &mut self.keystone_url,
             ),
             (
-                key("keystone_ca", "Certificates that Keystone's may be signed by, besides the system's"),
+                key("keystone_ca", "File with CA certificates for Keystone, besides the system's"),
                 &mut self.keystone_ca,
             ),
             (
-                key("keystone_username", "Who asks Keystone about tokens; the caller's own token if not set"),
+                key(
+                    "keystone_username",
+                    "User that validates tokens at Keystone; the caller's own token if not set",
+                ),
                 &mut self.keystone_username,
             ),
-            (key("keystone_password_file", "Holds that user's password"), &mut self.keystone_password_file),
+            (
+                key("keystone_password_file", "File with that user's password"),
+                &mut self.keystone_password_file,
+            ),
             (key("keystone_project", "That user's project"), &mut self.keystone_project),
             (key("keystone_domain", "The domain of that user and project"), &mut self.keystone_domain),
             (
                 key(
                     "notify_nova",
-                    "Tell Nova when ports of its instances are plugged in, unplugged or deleted; needs keystone_username or nova_url",
+                    "Notify Nova when ports of its instances are plugged in, unplugged or deleted; needs keystone_username or \
+                     nova_url",
                 ),
                 &mut self.notify_nova,
             ),

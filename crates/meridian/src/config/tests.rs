@@ -96,7 +96,7 @@ fn a_wrong_variable_and_a_wrong_flag_name_themselves() {
     sources.variables.insert("MERIDIAN_OVSDB_REMOTES".into(), "x".into());
     assert_eq!(
         sources.load().unwrap().warnings,
-        ["the variable MERIDIAN_OVSDB_REMOTES means nothing; did you mean `MERIDIAN_OVSDB_REMOTE`?"]
+        ["unknown variable MERIDIAN_OVSDB_REMOTES; did you mean `MERIDIAN_OVSDB_REMOTE`?"]
     );
 }
 
@@ -170,7 +170,7 @@ fn options_of_the_agent_are_those_of_its_own_file() {
     let wrong =
         file("[bgp]\n\ndriver = \"ovn_evpn_driver\"\n").load().unwrap().config.bgp.load().unwrap_err();
     assert!(
-        wrong.to_string().contains("m.toml:3: [bgp] driver: the driver ovn_evpn_driver is not there"),
+        wrong.to_string().contains("m.toml:3: [bgp] driver: the driver ovn_evpn_driver does not exist"),
         "{wrong}"
     );
     assert_eq!(
@@ -226,10 +226,7 @@ fn a_quota_that_is_set_leaves_the_others_as_they_are() {
     }
     let problems = problems("[network]\nquotas = { routers = 100 }\n");
     assert_eq!(problems.len(), 1);
-    assert!(
-        problems[0].starts_with("m.toml:2: `network.quotas`: `routers` is no resource with a quota"),
-        "{problems:?}"
-    );
+    assert!(problems[0].starts_with("m.toml:2: `network.quotas`: `routers` has no quota"), "{problems:?}");
     assert!(problems[0].contains("router, ") && problems[0].contains("subnetpool"), "{problems:?}");
 }
 

@@ -326,7 +326,7 @@ words! {
 }
 
 words! {
-    /// When to colour the output.
+    /// The cases in which output is coloured.
     Colour {
         /// On terminals, unless NO_COLOR is set
         Auto = "auto",
@@ -348,7 +348,7 @@ words! {
 }
 
 words! {
-    /// How clients of the APIs authenticate.
+    /// The authentication of the APIs' clients.
     AuthMode {
         /// No authentication: every client is administrator
         None = "none",

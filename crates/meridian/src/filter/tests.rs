@@ -1,5 +1,5 @@
 use super::*;
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::DatabaseSchema;
 use proptest::prelude::*;
 
 fn table() -> TableSchema {

@@ -5,9 +5,9 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
-use ovsdb::wire::schema::ColumnKind;
+use ovsdb::wire::Atom;
+use ovsdb::wire::ColumnKind;
+use ovsdb::wire::Datum;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// A datum as plain JSON.

@@ -1,6 +1,6 @@
 use super::*;
-use ovsdb::wire::datum::Datum;
-use ovsdb::wire::schema::{ColumnKind, DatabaseSchema};
+use ovsdb::wire::Datum;
+use ovsdb::wire::{ColumnKind, DatabaseSchema};
 use proptest::prelude::*;
 
 fn kind(kind: &str) -> ColumnKind {

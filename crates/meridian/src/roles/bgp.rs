@@ -6,11 +6,12 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use node::bgp::Agent;
+use node::bgp::announced::{Announcement, Peer};
 use node::bgp::config::{Config, FrrBackend};
 use node::bgp::desired::Reason;
 use node::bgp::explain::Vlan;
 use node::bgp::health::Promise;
+use node::bgp::{Agent, PORT_MARK};
 use node::connections::NodeConnections;
 use node::frr;
 use node::part::kind::Kind;
@@ -53,10 +54,10 @@ impl RunningBgp {
     }
 }
 
-/// Where the parts of the data plane are.
+/// The files and sockets of the data plane.
 fn places(config: &Config) -> plane::Config {
     let rundir = config.ovs_rundir.clone().or_else(|| std::env::var_os("OVS_RUNDIR").map(Into::into));
-    let usual = plane::Config::default();
+    let usual = plane::Config::new(PORT_MARK);
     plane::Config {
         rt_tables: config.rt_tables.clone(),
         ovs_rundir: rundir.unwrap_or(usual.ovs_rundir),
@@ -89,6 +90,14 @@ impl Role for RunningBgp {
 
     fn vlans(&self) -> Vec<Vlan> {
         self.0.vlans()
+    }
+
+    fn announcements(&self) -> Vec<Announcement> {
+        self.0.announcements()
+    }
+
+    fn peers(&self) -> Vec<Peer> {
+        self.0.peers()
     }
 
     fn explain(&self, ip: IpAddr) -> Answering<'_> {
@@ -134,24 +143,18 @@ impl Collector for RunningBgp {
             "rule",
             by_rule,
         )?;
-        gauges(&mut encoder, "bgp_objects", "What else is exposed or wired", "kind", kinds)?;
-        gauges(&mut encoder, "bgp_vlans", "VLANs, by what makes their devices", "made_by", vlans)?;
+        gauges(&mut encoder, "bgp_objects", "Subnets, networks and bridges, by kind", "kind", kinds)?;
+        gauges(&mut encoder, "bgp_vlans", "VLANs, by the creator of their devices", "made_by", vlans)?;
         let conflicts = [("all", conflicts.count())];
-        gauges(
-            &mut encoder,
-            "bgp_conflicts",
-            "Addresses and subnets that are wanted in two places",
-            "kind",
-            conflicts,
-        )?;
-        gauges(&mut encoder, "bgp_problems", "What is wrong, by its code", "code", by_code)?;
+        gauges(&mut encoder, "bgp_conflicts", "Addresses and subnets in conflict", "kind", conflicts)?;
+        gauges(&mut encoder, "bgp_problems", "Problems, by code", "code", by_code)?;
         self.0.look().map_or(Ok(()), |look| of_plane(&mut encoder, &look))
     }
 }
 
-/// What the last look at the data plane found.
+/// Metrics of the last observation of the data plane.
 fn of_plane(encoder: &mut DescriptorEncoder<'_>, look: &Look) -> Result<(), fmt::Error> {
-    let help = "The data plane, by kind: what is wanted, what of that is there, and changes to be made";
+    let help = "Objects of the data plane, by kind: desired, in place, and pending changes";
     let gauge = ConstGauge::new(0_i64).metric_type();
     let mut family = encoder.encode_descriptor("bgp_plane", help, None, gauge)?;
     for kind in Kind::ALL {
@@ -162,7 +165,7 @@ fn of_plane(encoder: &mut DescriptorEncoder<'_>, look: &Look) -> Result<(), fmt:
             number(count).encode(family.encode_family(&labels)?)?;
         }
     }
-    let help = "Addresses and prefixes that were withdrawn a moment ago, and are still carried";
+    let help = "Withdrawn addresses and prefixes whose packets are still forwarded for a while";
     let draining = encoder.encode_descriptor("bgp_draining", help, None, gauge)?;
     number(look.draining).encode(draining)
 }

@@ -12,12 +12,15 @@ pub(crate) mod bgp;
 pub(crate) mod metadata;
 mod subject;
 
+use std::fs::DirBuilder;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use node::bgp::announced::{Announcement, Peer};
 use node::bgp::explain::Vlan;
 use node::bgp::health::Promise;
 use node::connections::{ConnectionSettings, NodeConnections, RoleTables};
@@ -26,6 +29,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::registry::Registry;
 use reconcile::{Handle, Metrics, Preview, State, Status};
 use tokio::sync::watch;
+use tracing::warn;
 
 use self::subject::{NodeSubject, RoleCollector};
 use crate::failure::{Exit, Failure, Outcome};
@@ -41,6 +45,8 @@ pub(crate) struct NodeConfig {
     pub(crate) metadata: Option<node::metadata::config::Config>,
     pub(crate) metrics_listen: Option<SocketAddr>,
     pub(crate) admin_socket: Option<PathBuf>,
+    /// The place of the admin socket if no configuration names one.
+    pub(crate) usual_socket: &'static str,
 }
 
 /// The configuration of a process, what is worth a warning, and the options that have no effect.
@@ -63,6 +69,14 @@ pub(crate) trait Role: Collector {
     }
     /// The devices of its VLANs.
     fn vlans(&self) -> Vec<Vlan> {
+        Vec::new()
+    }
+    /// The addresses and prefixes that it announces.
+    fn announcements(&self) -> Vec<Announcement> {
+        Vec::new()
+    }
+    /// The BGP neighbours that hear them.
+    fn peers(&self) -> Vec<Peer> {
         Vec::new()
     }
     /// The meaning of an address to this role: an object with the member `text`, a list of sentences.
@@ -95,6 +109,22 @@ impl NodeConfig {
             (Some(bgp), None) => Ok(bgp),
             (None, metadata) => Ok(metadata.cloned().unwrap_or_default()),
         }
+    }
+
+    /// The path of the admin socket. A process that cannot have the usual one runs without it.
+    fn socket(&self) -> Option<PathBuf> {
+        let usual = || match usual_socket(self.usual_socket) {
+            Ok(path) => Some(path),
+            Err(error) => {
+                let path = self.usual_socket;
+                warn!(
+                    "no admin socket: cannot create the directory of {path}: {error}; \
+                     run this as root, or name a socket with --admin-socket"
+                );
+                None
+            }
+        };
+        self.admin_socket.clone().or_else(usual)
     }
 
     fn tables(&self) -> Vec<RoleTables> {
@@ -151,7 +181,8 @@ impl RunningRoles {
 pub(crate) async fn run(command: &'static str, config: NodeConfig, log: LogControl) -> Outcome {
     let mut signals = Signals::new()?;
     let _locks = config.claim().await?;
-    let (listen, socket) = (config.metrics_listen, config.admin_socket.clone());
+    let (listen, socket) = (config.metrics_listen, config.socket());
+    let is_usual = config.admin_socket.is_none();
     let mut registry = Registry::default();
     let counts = Metrics::register(&mut registry);
     let running = RunningRoles::start(config, &counts, false)?;
@@ -165,7 +196,18 @@ pub(crate) async fn run(command: &'static str, config: NodeConfig, log: LogContr
         metrics::serve(listen, process.clone()).await?;
     }
     let _socket = match &socket {
-        Some(path) => Some(admin::server::serve(path, process).await?),
+        Some(path) => match admin::server::serve(path, process).await {
+            // Nobody asked for it, so the agent does its work without it.
+            Err(failure) if is_usual => {
+                let report = failure.report().unwrap_or_default();
+                warn!(
+                    "no admin socket, name another one with --admin-socket: {}",
+                    report.trim_end().replace('\n', "; ")
+                );
+                None
+            }
+            served => Some(served?),
+        },
         None => None,
     };
     let mut statuses = running.statuses();
@@ -266,15 +308,38 @@ pub(crate) async fn preview(mut config: NodeConfig) -> Outcome<Vec<Preview>> {
     Err(Failure::told(Exit::Connect, reason).try_("again with -v, which logs each connection"))
 }
 
-/// A usual admin socket, if its directory is there: a package or a unit creates it.
-pub(crate) fn usual_socket(path: &str) -> Option<PathBuf> {
-    let path = Path::new(path);
-    path.parent().is_some_and(Path::is_dir).then(|| path.to_owned())
+/// A usual admin socket. A unit creates its directory; for an agent that somebody starts by hand, this function does, readable by the
+/// agent's user and group only.
+fn usual_socket(path: &str) -> std::io::Result<PathBuf> {
+    let path = PathBuf::from(path);
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    match DirBuilder::new().mode(0o750).create(dir) {
+        Err(error) if !dir.is_dir() => Err(error),
+        _ => Ok(path),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn the_directory_of_the_usual_socket_is_created_or_the_reason_is_given() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("run/node.sock");
+        let asked = socket.to_str().unwrap();
+        for _ in 0..2 {
+            assert_eq!(usual_socket(asked).unwrap(), socket);
+        }
+        let mode = socket.parent().unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o750);
+
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        usual_socket(file.join("run/node.sock").to_str().unwrap()).unwrap_err();
+    }
 
     #[test]
     fn one_role_needs_no_name_and_several_do() {

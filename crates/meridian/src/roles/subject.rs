@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use node::bgp::announced::{Announcement, Peer};
 use node::bgp::explain::Vlan;
 use node::bgp::health::Promise;
 use node::connections::NodeConnections;
@@ -57,6 +58,14 @@ impl Subject for NodeSubject {
 
     fn vlans(&self) -> Vec<Vlan> {
         self.all(|role| role.vlans())
+    }
+
+    fn announcements(&self) -> Vec<Announcement> {
+        self.all(|role| role.announcements())
+    }
+
+    fn peers(&self) -> Vec<Peer> {
+        self.all(|role| role.peers())
     }
 
     fn components(&self) -> Vec<reconcile::Status> {

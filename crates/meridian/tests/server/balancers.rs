@@ -6,6 +6,7 @@ mod commands;
 mod guarantees;
 mod hostile;
 mod importing;
+mod kills;
 mod listening;
 mod members;
 mod random;

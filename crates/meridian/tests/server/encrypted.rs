@@ -55,7 +55,7 @@ fn encrypted_with(keys: &str) -> Cloud {
 }
 
 #[test]
-fn both_listeners_speak_tls() {
+fn all_listeners_speak_tls() {
     let cloud = encrypted();
     let ca = cloud.dir().join("ca.pem");
     assert!(cloud.url().starts_with("https://"), "{}", cloud.url());
@@ -64,6 +64,9 @@ fn both_listeners_speak_tls() {
         versions.starts_with("HTTP/1.1 200") && versions.contains("https://localhost/v2.0/"),
         "{versions}"
     );
+    assert!(cloud.load_balancer_url().starts_with("https://"), "{}", cloud.load_balancer_url());
+    let balancers = ask(cloud.load_balancer_url(), &ca, "/");
+    assert!(balancers.starts_with("HTTP/1.1 200") && balancers.contains("https://localhost"), "{balancers}");
     let health = ask(&cloud.metrics_url(), &ca, "/metrics");
     assert!(health.starts_with("HTTP/1.1 200"), "{health}");
     // A client without TLS receives no HTTP response.
@@ -107,7 +110,7 @@ fn a_renewed_certificate_is_taken_without_a_restart() {
     fs::copy(renewed.path().join("pg.key"), cloud.dir().join("pg.key")).unwrap();
     eventually("the server reports it", || {
         let log = fs::read_to_string(cloud.dir().join("server.log")).unwrap();
-        log.contains("cannot be used; the old one stays").then_some(())
+        log.contains("cannot use the new certificate").then_some(())
     });
     assert!(ask(cloud.url(), &old, "/").starts_with("HTTP/1.1 200"));
     fs::copy(renewed.path().join("pg.pem"), cloud.dir().join("pg.pem")).unwrap();
@@ -134,7 +137,7 @@ fn a_certificate_that_cannot_be_used_keeps_the_server_from_starting() {
         ),
         (
             format!("tls_cert = \"{}\"\ntls_key = \"{}\"\n", file("pg.key"), file("pg.key")),
-            "holds no certificate",
+            "contains no certificate",
         ),
         (
             format!("tls_cert = \"{}\"\ntls_key = \"{}\"\n", file("gone"), file("pg.key")),

@@ -49,7 +49,7 @@ fn any_address_name_or_id_is_explained() {
         ("lb1", "every chassis answers"),
         (vip.as_str(), "is a VIP of load balancer \"lb1\""),
         ("10.0.0.250", "and no port has it"),
-        ("nobody", "nothing here is \"nobody\""),
+        ("nobody", "cannot find \"nobody\""),
     ] {
         let text = cloud.meridian(&["explain", subject]);
         assert!(text.contains(expected), "{subject}: {expected:?} is not in\n{text}");

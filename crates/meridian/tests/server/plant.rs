@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use central::{Daemon, Database, Server, find_program};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::Value;
 
 use crate::cloud::{Cloud, eventually};
 use crate::two_servers::certificates;
@@ -116,6 +117,19 @@ impl Plant {
     /// Restarts the killed server.
     pub(crate) fn revive(&mut self) {
         self.nb = Some(server(self.dir.path(), Database::Northbound, self.encrypted));
+    }
+
+    /// Converts the running Northbound to OVN's schema with a change.
+    pub(crate) fn convert(&self, change: impl FnOnce(&mut Value)) {
+        let text = fs::read_to_string(Database::Northbound.schema()).unwrap();
+        let mut schema: Value = serde_json::from_str(&text).unwrap();
+        change(&mut schema);
+        let path = self.dir().join("other.ovsschema");
+        fs::write(&path, schema.to_string()).unwrap();
+        let mut convert = Command::new(find_program("ovsdb-client").unwrap());
+        convert.arg("convert").arg(format!("unix:{}/nb.sock", self.dir().display())).arg(&path);
+        let out = convert.output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     }
 
     /// Removes the database file, so that the next server starts with an empty database.

@@ -117,6 +117,12 @@ fn a_password_of_the_configuration_lets_in() {
         assert_eq!(let_in(&cloud, &[("Authorization", wrong)]), 401, "{wrong}");
     }
     assert_eq!(let_in(&cloud, &[("X-Auth-Token", "pw")]), 401);
+    // The load-balancer API takes the same passwords.
+    let balancers = |credentials: &str| {
+        let headers = [("Authorization", credentials)];
+        raw(cloud.load_balancer_url(), &headers, "GET", "/v2/lbaas/loadbalancers", None).status
+    };
+    assert_eq!(["YWRtaW46cHc=", "YWRtaW46bm8="].map(|it| balancers(&format!("Basic {it}"))), [200, 401]);
     let env = [
         ("OS_AUTH_TYPE", "http_basic"),
         ("OS_ENDPOINT", cloud.url()),

@@ -94,7 +94,7 @@ fn a_server_that_cannot_listen_does_not_come_near_the_northbound() {
 fn a_remote_that_cannot_be_parsed_is_named_by_its_flag() {
     let ovn = tempfile::tempdir().unwrap();
     let complaint = Cloud::refused(ovn.path(), &["--nb", "tpc:nowhere:1"]);
-    assert!(complaint.contains("the remote from --nb is wrong"), "{complaint}");
+    assert!(complaint.contains("the remote from --nb is invalid"), "{complaint}");
 }
 
 #[test]

@@ -54,6 +54,11 @@ fn the_status_shows_each_router_with_its_gateways_chassis_and_routes() {
         assert!(line.contains(part), "{part} in: {line}");
     }
     assert!(text.contains("none yet of ch"), "{text}");
+    let warnings: Vec<_> = text.lines().filter(|line| line.contains("translates source addresses")).collect();
+    assert!(
+        matches!(warnings[..], [only] if only.starts_with("warning: router edge (")),
+        "shown once, with the router's name, and not as an error: {warnings:?}"
+    );
     let one = site.cloud.meridian(&["status", "--router", "plain"]);
     assert!(one.contains("plain") && !one.contains("edge"), "{one}");
     let error = site.cloud.try_meridian(&["status", "--router", "nobody"]).unwrap_err();

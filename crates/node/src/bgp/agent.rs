@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
+use super::announced::{self, Announcement, Peer};
 use super::conditions::Conditions;
 use super::config::Config;
 use super::decider::Decider;
@@ -30,10 +31,10 @@ use super::explain::{Explanation, Sight, Vlan, explain};
 use super::health::{self, DatabaseState, Promise};
 use super::northbound::chassis::Own;
 use super::northbound::{self, Mirror};
-use super::peers::Heard;
+use super::peers::PeerReport;
 use super::rivals;
 use super::snapshot::{Snapshot, hostname, southbound_model, with_indexes};
-use super::standing::{Comings, Standing};
+use super::trust::{Comings, InputTrust};
 use crate::connections::switch::system_id;
 use crate::connections::{NodeConnections, OvnDatabase, RoleTables, RowSubscription};
 use crate::frr;
@@ -42,55 +43,55 @@ use crate::part::kind::Kind;
 use crate::part::object;
 use crate::plane;
 use crate::plane::reserved::ReservedPrefixes;
-use base::Based;
+use base::BaseDecider;
 
 /// The loop's name in status, metrics and logs.
 pub const COMPONENT: &str = "bgp";
 
-/// How long the databases must be quiet before a decision: not at all. Whole transactions arrive at once, what comes during a run
-/// is answered by the next one, and a run costs what has changed.
+/// The quiet time before a decision: none. Whole transactions arrive at once, the next run handles changes that arrive during a run, and
+/// the cost of a run depends on the number of changes only.
 const QUIET: Duration = Duration::ZERO;
-/// How long a stop may take to withdraw announcements.
+/// Time limit for the withdrawal of announcements on stop.
 const WITHDRAWAL: Duration = Duration::from_secs(10);
-/// How long an explanation may wait for the Southbound database.
+/// Time limit of an explanation for the Southbound database.
 const EXPLAINING: Duration = Duration::from_secs(15);
-/// How long an explanation may wait for FRR.
+/// Time limit of an explanation for FRR.
 const ASKING_FRR: Duration = Duration::from_secs(3);
-/// What the kernel calls this node, where the local switch does not tell.
+/// The file with the kernel's host name, for nodes whose local switch has no host name.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 
 /// A running agent.
 #[derive(Debug)]
 pub struct Agent {
     handle: Handle,
-    shared: Arc<Shared>,
+    shared: Arc<AgentState>,
     follower: JoinHandle<()>,
 }
 
-/// What the parts of the agent share.
+/// The state that the agent's tasks share.
 #[derive(Debug)]
-struct Shared {
+struct AgentState {
     config: Arc<Config>,
     vswitch: Client,
-    /// What the target sees, where it tells.
+    /// The observations of the target, if it publishes them.
     view: Option<plane::View>,
     /// The addresses of the databases' servers, as they were last found.
     servers: watch::Sender<BTreeSet<IpAddr>>,
     /// Processes of ovn-bgp-agent in this network namespace.
     rivals: watch::Sender<BTreeSet<u32>>,
-    /// What was reserved last.
+    /// The reserved prefixes of the last run.
     reserved: Mutex<Arc<ReservedPrefixes>>,
     /// The database of OVN's that is read.
     ovn: RowSubscription,
     /// The conditions in force, once all rows that matter are there.
     in_force: Mutex<Option<Conditions>>,
-    /// What is made of the Northbound database, where that is read.
+    /// The Southbound rows that are derived from the Northbound, if the agent reads that.
     mirror: Mutex<Mirror>,
-    /// What the kernel calls this node.
+    /// The kernel's host name.
     hostname: Str,
-    /// What is waited for, beside what the connection waits for.
+    /// The missing input, other than those of the connection.
     waiting: Mutex<Option<String>>,
-    standing: Mutex<Standing>,
+    standing: Mutex<InputTrust>,
     silent: watch::Sender<bool>,
     decision: watch::Sender<Arc<Decision>>,
 }
@@ -117,7 +118,7 @@ impl Agent {
     {
         info!("Starting BGP Agent...");
         let config = Arc::new(config);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(AgentState {
             vswitch: connections.vswitch().clone(),
             view,
             servers: watch::Sender::default(),
@@ -144,7 +145,7 @@ impl Agent {
             let shared = Arc::clone(&shared);
             move || shared.inputs(&wake_at)
         };
-        let decider = Based::new(Decider::new(shared.decision.clone()), Arc::clone(&shared));
+        let decider = BaseDecider::new(Decider::new(shared.decision.clone()), Arc::clone(&shared));
         let driver = Driver::new(COMPONENT, timing, inputs, decider, target).with_metrics(metrics);
         let handle = driver.handle();
         changes.into_iter().for_each(|change| handle.follow(change));
@@ -177,7 +178,7 @@ impl Agent {
         std::iter::once(self.shared.vswitch.clone()).chain(self.shared.ovn.client()).collect()
     }
 
-    /// What was decided last.
+    /// The last decision.
     pub fn decision(&self) -> Arc<Decision> {
         self.shared.decision.borrow().clone()
     }
@@ -188,12 +189,24 @@ impl Agent {
         self.decision().networks.values().filter_map(|network| Vlan::of(&vswitch, network)).collect()
     }
 
-    /// Why the agent does not do what it is for; nothing while it does.
+    /// The addresses and prefixes that it announces, each with the rule for it.
+    pub fn announcements(&self) -> Vec<Announcement> {
+        let (decision, look) = (self.decision(), self.look());
+        let in_place = |prefix| look.as_deref().is_some_and(|look| look.announces(prefix));
+        announced::announcements(&decision, self.shared.config.advertisement, in_place)
+    }
+
+    /// The BGP neighbours that FRR reported last.
+    pub fn peers(&self) -> Vec<Peer> {
+        self.look().map(|look| announced::peers(look.frr())).unwrap_or_default()
+    }
+
+    /// The reasons why the agent is not healthy; empty while it is.
     pub fn trouble(&self) -> Vec<String> {
         self.with_health(health::trouble)
     }
 
-    /// What is promised, and how it stands.
+    /// The agent's promises, each with its state.
     pub fn promises(&self) -> Vec<Promise> {
         self.with_health(health::promises)
     }
@@ -215,12 +228,12 @@ impl Agent {
         judge(&health::Inputs { status: &status, silence, databases, plane })
     }
 
-    /// What the last look at the data plane found, where that can be told.
+    /// The last observation of the data plane, if the target publishes it.
     pub fn look(&self) -> Option<Arc<plane::view::Look>> {
         self.shared.view.as_ref()?.last()
     }
 
-    /// Why an address is exposed here, or why not.
+    /// Explains why this node exposes an address or does not.
     pub async fn explain(&self, ip: IpAddr) -> Result<Explanation, String> {
         // To plan is to look, so what is found is what is there now.
         let plan = self.handle.plan().await;
@@ -241,14 +254,14 @@ impl Agent {
         // A bgpd that is away need not be asked who hears of the address.
         if told.announced && told.in_place != Some(false) && sight.no_frr.is_none() {
             let prefix = told.announced_as.unwrap_or_else(|| ip.into());
-            let heard = timeout(ASKING_FRR, Heard::ask(&self.shared.config.frr_vty_dir, prefix)).await;
+            let heard = timeout(ASKING_FRR, PeerReport::ask(&self.shared.config.frr_vty_dir, prefix)).await;
             told.text.push(match heard {
                 Err(_) => format!(
-                    "FRR does not answer within {} s, so whether anybody hears of it is not known.",
+                    "FRR did not reply within {} s, so it is not known whether BGP peers have the address.",
                     ASKING_FRR.as_secs()
                 ),
                 Ok(Ok(heard)) => heard.told(ip),
-                Ok(Err(error)) => format!("FRR cannot be asked about it: {}.", crate::cause::chain(&error)),
+                Ok(Err(error)) => format!("Cannot ask FRR about it: {}.", crate::cause::chain(&error)),
             });
         }
         Ok(told)
@@ -280,11 +293,11 @@ impl Agent {
 fn progress(told: &mut Explanation, plan: Result<Preview, NoPlan>) {
     let plan = match plan {
         Ok(plan) => plan,
-        Err(why) => return told.text.push(format!("What is to be done cannot be told: {why}.")),
+        Err(why) => return told.text.push(format!("The pending steps are not known: {why}.")),
     };
     for step in plan.steps.iter().filter(|step| told.stands_on.contains(&step.object)) {
-        let held = if step.held { " (it failed before, and waits)" } else { "" };
-        told.text.push(format!("To be done: {}{held}.", step.text));
+        let held = if step.held { " (it failed before, and waits for its retry)" } else { "" };
+        told.text.push(format!("Pending: {}{held}.", step.text));
     }
     let own = object::address(told.ip);
     let problems = plan.problems.iter().filter(|problem| told.stands_on.contains(&problem.object));
@@ -294,7 +307,7 @@ fn progress(told: &mut Explanation, plan: Result<Preview, NoPlan>) {
     }));
 }
 
-impl Shared {
+impl AgentState {
     /// The loop's inputs, or what they wait for.
     fn inputs(&self, wake_at: &watch::Sender<Option<Instant>>) -> Result<Snapshot, Waiting> {
         let now = Instant::now().into_std();
@@ -311,7 +324,7 @@ impl Shared {
         let (ovn, in_force) = (self.ovn.client(), lock(&self.in_force).clone());
         let (Some(ovn), Some(in_force)) = (ovn, in_force) else { return Err(waiting()) };
         if self.view.as_ref().is_some_and(|view| view.last().is_none()) {
-            return Err(Waiting("the first look at this node's own addresses".into()));
+            return Err(Waiting("the first observation of this node's own addresses".into()));
         }
         let mut snapshot = self.inputs_now(&ovn);
         snapshot.reserved = self.reserved(Some(&snapshot.sb));
@@ -319,7 +332,7 @@ impl Shared {
         snapshot.before = self.decision.borrow().clone();
         let me = snapshot.me();
         if me.is_some() && me != in_force.me && self.config.source == OvnDatabase::Southbound {
-            return Err(Waiting("the Southbound database to tell what is bound to this chassis".into()));
+            return Err(Waiting("the rows of the ports that are bound to this chassis".into()));
         }
         let counters = ovn.status().borrow().counters;
         let comings = Comings { connections: counters.connections, syncs: counters.loads + counters.resumes };
@@ -331,11 +344,11 @@ impl Shared {
             // Nothing is known of what is there, so nothing is touched before it is certain that OVN does not know us.
             return Err(Waiting(match self.config.source {
                 OvnDatabase::Southbound => format!(
-                    "the Chassis row {:?} in the Southbound database; see whether ovn-controller runs here",
+                    "the Chassis row {:?} in the Southbound database; check that ovn-controller is running here",
                     in_force.system_id
                 ),
                 OvnDatabase::Northbound => {
-                    "the NB_Global row in the Northbound database; see whether ovn-northd uses it".into()
+                    "the NB_Global row in the Northbound database; check that ovn-northd uses it".into()
                 }
             }));
         }
@@ -375,7 +388,7 @@ impl Shared {
         }
         let connections = self.ovn.connections();
         let remotes = connections.remotes(self.config.source);
-        let remotes = remotes.ok_or("nobody tells where the Southbound database is")?;
+        let remotes = remotes.ok_or("the address of the Southbound database is not configured")?;
         let client = connections.client_config(self.config.source, remotes);
         let client = Client::open(client, southbound_model());
         let snapshot = client.synced_within(EXPLAINING).await.map_err(|error| error.to_string());
@@ -391,7 +404,7 @@ impl Shared {
         }
     }
 
-    /// How a database is followed.
+    /// The state of the connection to a database.
     fn database(&self, client: &Client, now: std::time::Instant) -> DatabaseState {
         let (status, name) = (client.status().borrow().clone(), client.database().to_owned());
         let lost = (status.progress != Progress::Synced).then(|| {
@@ -417,7 +430,7 @@ pub fn tables(config: &Config) -> RoleTables {
 }
 
 /// Has the loop decide again when an ovn-bgp-agent comes or goes.
-fn follow_rivals(shared: &Shared, handle: &Handle) {
+fn follow_rivals(shared: &AgentState, handle: &Handle) {
     let (mut rivals, handle) = (shared.rivals.subscribe(), handle.clone());
     task::spawn("rivals", async move {
         while rivals.changed().await.is_ok() {
@@ -427,7 +440,7 @@ fn follow_rivals(shared: &Shared, handle: &Handle) {
 }
 
 /// Tells which routing tables the bridges have, once they have them.
-async fn tell_tables(shared: Arc<Shared>, handle: Handle) {
+async fn tell_tables(shared: Arc<AgentState>, handle: Handle) {
     let mut status = handle.status();
     let settled = status.wait_for(|now| now.last_success.is_some() && now.state != State::Working);
     if settled.await.is_err() {

@@ -1,4 +1,4 @@
-//! Which rows of the Southbound database are asked for: those that this node may have to decide about, and no others.
+//! The conditions of the Southbound's tables: the agent requests only rows that may affect this node's decisions.
 //!
 //! A large cloud has a hundred thousand port bindings, of which a node needs its own, the routers' and a few kinds more.
 //! Clauses are alternatives, so what is held may be more than what is asked for; deciding does not rely on rows being absent.
@@ -9,11 +9,9 @@ use std::collections::BTreeSet;
 
 use ovn::PortType;
 use ovn::sb::{Chassis, DatapathBinding, PortBinding};
-use ovsdb::model::Condition;
-use ovsdb::wire::clause::Function;
-use ovsdb::{Ref, Str, Uuid, Weak};
+use ovsdb::{Condition, Function, Ref, Str, Table, Uuid, Weak};
 
-/// What decides about the rows.
+/// The inputs of the conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
     /// The node's name as a chassis.
@@ -32,12 +30,12 @@ const KINDS: [PortType; 5] =
 
 impl Conditions {
     /// For `Chassis`.
-    pub fn chassis(&self) -> Condition {
+    pub fn chassis(&self) -> Condition<Chassis> {
         Condition::column(Chassis::NAME, Function::Equal, &self.system_id)
     }
 
     /// For `Port_Binding`.
-    pub fn ports(&self) -> Condition {
+    pub fn ports(&self) -> Condition<PortBinding> {
         let on_chassis = |chassis: Option<Weak<Chassis>>| {
             Condition::column(PortBinding::CHASSIS, Function::Equal, &chassis)
         };
@@ -57,18 +55,21 @@ impl Conditions {
     }
 
     /// For `Load_Balancer` and `Logical_DP_Group`.
-    pub fn balancers(&self) -> Condition {
-        if self.balancers { Condition::All } else { Condition::None }
+    pub fn balancers<T: Table>(&self) -> Condition<T> {
+        if self.balancers { Condition::all() } else { Condition::none() }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ovn::sb::LoadBalancer;
+    use ovsdb::AnyCondition;
+
     use super::*;
 
-    fn shown(condition: &Condition) -> Vec<String> {
-        match condition {
-            Condition::Any(clauses) => clauses.iter().map(ToString::to_string).collect(),
+    fn shown(condition: impl Into<AnyCondition>) -> Vec<String> {
+        match condition.into() {
+            AnyCondition::Any(clauses) => clauses.iter().map(ToString::to_string).collect(),
             other => vec![format!("{other:?}")],
         }
     }
@@ -76,13 +77,13 @@ mod tests {
     #[test]
     fn clauses_follow_what_is_known() {
         let mut conditions = Conditions { system_id: "ch-a".into(), ..Default::default() };
-        assert_eq!(shown(&conditions.chassis()).len(), 1);
-        assert_eq!(shown(&conditions.ports()).len(), 6);
-        assert_eq!(conditions.balancers(), Condition::None);
+        assert_eq!(shown(conditions.chassis()).len(), 1);
+        assert_eq!(shown(conditions.ports()).len(), 6);
+        assert_eq!(conditions.balancers::<LoadBalancer>(), Condition::none());
         conditions.me = Some(Uuid::from_u128(1));
         conditions.switches = [Uuid::from_u128(2), Uuid::from_u128(3)].into();
         conditions.balancers = true;
-        assert_eq!(shown(&conditions.ports()).len(), 9);
-        assert_eq!(conditions.balancers(), Condition::All);
+        assert_eq!(shown(conditions.ports()).len(), 9);
+        assert_eq!(conditions.balancers::<LoadBalancer>(), Condition::all());
     }
 }

@@ -8,9 +8,10 @@ use reconcile::{Class, Desire, ObjectId, Outcome, Problem};
 use tokio::sync::watch;
 use tracing::{debug, info};
 
-use super::desired::{Address, Decided, Decision, rewire, wire};
+use super::desired::{Address, Decision, IncrementalDecision, rewire, wire};
 use super::rivals::FORMER;
 use super::snapshot::Snapshot;
+use crate::ProblemCode;
 use crate::plane;
 
 /// Decides, and then publishes what was decided.
@@ -20,8 +21,8 @@ pub struct Decider {
     first: bool,
     /// The decision before the last one, and the last one, until it is published.
     next: Option<(Arc<Decision>, Decision)>,
-    /// What was decided last, and what it asks of the data plane: saves work, and decides nothing.
-    last: Option<(Decided, plane::Desired)>,
+    /// The last decision and its desired state. They save work and never change the result.
+    last: Option<(IncrementalDecision, plane::Desired)>,
 }
 
 impl Decider {
@@ -38,7 +39,7 @@ impl Desire for Decider {
     fn desire(&mut self, snapshot: &Snapshot) -> Outcome<plane::Desired> {
         let (decided, desired) = match self.last.take() {
             None => {
-                let decided = Decided::new(snapshot);
+                let decided = IncrementalDecision::new(snapshot);
                 let desired = wire(snapshot, &decided.outcome.value);
                 (decided, desired)
             }
@@ -80,15 +81,15 @@ impl Desire for Decider {
 fn rivals(snapshot: &Snapshot) -> Option<Problem> {
     let pids: Vec<String> = snapshot.rivals.iter().map(ToString::to_string).collect();
     let what = format!(
-        "ovn-bgp-agent runs in this network namespace (process {}), and each of the two takes away what the other writes; stop and \
+        "ovn-bgp-agent runs in this network namespace (process {}), and each of the two removes the other's changes; stop and \
          disable it",
         pids.join(", ")
     );
     let object = ObjectId::new("process", FORMER);
-    (!pids.is_empty()).then(|| Problem::error(object, Class::Refused, "another-agent", what))
+    (!pids.is_empty()).then(|| Problem::error(object, Class::Refused, ProblemCode::AnotherAgent, what))
 }
 
-/// So many addresses that come or go at once have a line each in the log; of more, only the number is told.
+/// Maximum number of address changes of one run that are logged one by one; of more, the agent logs the number.
 const TOLD: usize = 100;
 
 /// One line for each address that comes or goes, in words that operators know.
@@ -111,6 +112,6 @@ fn tell(before: &Decision, after: &Decision) {
         }
     }
     if lines > TOLD {
-        info!("Add or delete {} more BGP routes, each told at level debug", lines - TOLD);
+        info!("Add or delete {} more BGP routes, each logged at level debug", lines - TOLD);
     }
 }

@@ -1,4 +1,4 @@
-//! Why an address is exposed on this node or why not, in words.
+//! The explanation why this node exposes an address or does not.
 //!
 //! Every row that has the address is looked up (`rows.rs`), and of each it is told which chassis has to announce the address
 //! because of it, or the first thing that keeps it from being announced. That is the rules of [`desired`](super::desired) once
@@ -23,9 +23,9 @@ use super::snapshot::Snapshot;
 use crate::kernel::Family;
 use crate::part::object;
 use crate::ports;
-use rows::Asking;
+use rows::AddressQuery;
 
-/// Why an address is exposed on this node or why not.
+/// The explanation why this node exposes an address or does not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explanation {
     /// The address.
@@ -48,7 +48,7 @@ pub struct Explanation {
     pub reasons: Vec<Reason>,
     /// All of it in sentences.
     pub text: Vec<String>,
-    /// What has to work for it: their problems are its problems.
+    /// The objects that it depends on: their problems are its problems.
     #[serde(skip)]
     pub stands_on: BTreeSet<ObjectId>,
 }
@@ -62,7 +62,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// What a VLAN of a provider bridge is met on.
+/// The device of a VLAN of a provider bridge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vlan {
     /// The device.
@@ -98,12 +98,12 @@ impl fmt::Display for Vlan {
     }
 }
 
-/// How far the agent could look. By default it has seen all rows, and FRR answers.
+/// The missing sources of an explanation. By default the agent has seen all rows, and FRR replies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sight {
-    /// Why rows of other chassis could not be looked at, if they could not.
+    /// The reason why rows of other chassis are missing, if they are.
     pub no_rows: Option<String>,
-    /// Why FRR announces nothing new, if it does not answer.
+    /// The reason why FRR announces nothing new, if it does not reply.
     pub no_frr: Option<String>,
 }
 
@@ -174,8 +174,7 @@ pub fn explain(
             None => format!("{what} is announced by {chassis}, and carried by {how}."),
             Some(why) => format!(
                 "{what} is ready to be announced by {chassis}, and carried by {how}, but FRR announces nothing new: {why}. \
-                 Whether BGP peers still have an earlier announcement is not known: they keep it until their session with \
-                 bgpd ends."
+                 BGP peers may still have an earlier announcement: they keep it until their session with bgpd ends."
             ),
         },
         None => {
@@ -189,7 +188,7 @@ pub fn explain(
             format!("{what} is carried by {how}, but not announced: OVN does not know {chassis:?} any more.")
         }
         Some(Silence::Stopping) => {
-            format!("{what} is not announced any more, as the agent is about to end.")
+            format!("{what} is no longer announced, because the agent is stopping.")
         }
     });
     out.text.extend(out.reasons.iter().map(|reason| format!("{}: {reason}.", reason.rule())));
@@ -201,7 +200,7 @@ pub fn explain(
     }
     match &sight.no_rows {
         None => elsewhere(snapshot, decision, &mut out),
-        Some(why) => out.text.push(format!("Could not look whether another chassis has it, too: {why}.")),
+        Some(why) => out.text.push(format!("Cannot check whether another chassis has it, too: {why}.")),
     }
     let network = decision.networks.get(&dev);
     out.vlan = network.and_then(|network| Vlan::of(&snapshot.vswitch, network));
@@ -216,18 +215,18 @@ fn why_not(snapshot: &Snapshot, decision: &Decision, sight: &Sight, out: &mut Ex
         _ => format!("{ip} is not announced by {}.", out.chassis),
     });
     if is_of_its_link(ip) {
-        out.text.push("It means nothing outside of its link, so it is never announced.".into());
+        out.text.push("It is valid on its link only, so it is never announced.".into());
         return;
     }
     if let Some((net, why)) = snapshot.reserved.has(ip) {
         out.text.push(format!("{net} is {why}, so it is never announced for an instance."));
     }
-    let mut asking = Asking::new(snapshot, decision, ip);
+    let mut asking = AddressQuery::new(snapshot, decision, ip);
     let said = asking.ask();
     let database = snapshot.config.source.to_string();
     match &sight.no_rows {
         Some(why) => out.text.push(format!(
-            "Could not look for it in all of OVN's {database} database ({why}), so whether another chassis has it is not known."
+            "Cannot search all of OVN's {database} database ({why}), so it is not known whether another chassis has it."
         )),
         None if said.is_empty() => out.text.push(format!(
             "Nothing in OVN's {database} database has it: no port, no router's translation, no load balancer."
@@ -240,12 +239,12 @@ fn why_not(snapshot: &Snapshot, decision: &Decision, sight: &Sight, out: &mut Ex
 
 /// Of what is announced here, who else has to announce it.
 fn elsewhere(snapshot: &Snapshot, decision: &Decision, out: &mut Explanation) {
-    let said = Asking::new(snapshot, decision, out.ip).ask();
+    let said = AddressQuery::new(snapshot, decision, out.ip).ask();
     let said = said.iter().filter(|said| said.elsewhere);
     out.text.extend(said.map(|said| format!("Another chassis has it, too. {}: {}.", said.rule, said.text)));
 }
 
-/// What has to work for an address to be announced, apart from its own rule and route.
+/// The objects that an announcement depends on, apart from the address's own rule and route.
 fn stands_on(snapshot: &Snapshot, out: &mut Explanation, bridge: &str, dev: &str) {
     let Config { bgp_nic, bgp_vrf, .. } = &*snapshot.config;
     let family = if out.ip.is_ipv4() { Family::V4 } else { Family::V6 };

@@ -1,7 +1,7 @@
 //! Whether this node keeps its promises: whether its instances are reached, as an operator means it.
 //!
 //! There is one line for each promise: the databases are followed, FRR carries announcements, peers hear them, addresses are
-//! announced, and packets find their way into OVN and back. A row that cannot be read, or a single address that the kernel refuses, is
+//! announced, and packets reach OVN and return. A row that cannot be read, or a single address that the kernel refuses, is
 //! that object's problem: it is reported, and the node is as good as the rest of it.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reconcile::{Problem, Severity, State, Status};
+use reconcile::{LoopCode, Problem, Severity, State, Status};
 use serde::{Deserialize, Serialize};
 
 use super::desired::Silence;
@@ -26,7 +26,7 @@ const OPEN: Duration = Duration::from_secs(3);
 pub struct Promise {
     /// Whether it is kept.
     pub kept: bool,
-    /// What is promised and how it stands, in words.
+    /// A promise of the agent and its state, as a sentence.
     pub text: String,
     /// Whether one of the problems says why it is not kept.
     #[serde(skip)]
@@ -48,18 +48,18 @@ impl Promise {
 pub struct DatabaseState {
     /// Its name.
     pub name: String,
-    /// How long it has not been in sync, and why, if it is not.
+    /// The time since it lost its sync, and the reason, if it did.
     pub lost: Option<(Duration, String)>,
 }
 
-/// What is known of the data plane by the last look.
+/// The data plane as of the last observation.
 #[derive(Clone, Debug)]
 pub struct PlaneState<'a> {
     /// FRR.
     pub frr: &'a frr::Observed,
-    /// How long ago FRR last answered.
+    /// The time since FRR's last reply.
     pub answered: Option<Duration>,
-    /// How long a question to FRR has been open, if one is.
+    /// The age of the open request to FRR, if there is one.
     pub open: Option<Duration>,
     /// The announcements.
     pub announced: Count,
@@ -72,7 +72,7 @@ pub struct PlaneState<'a> {
 pub struct Inputs<'a> {
     /// The loop.
     pub status: &'a Status,
-    /// Why nothing is announced, where that was decided.
+    /// The reason why the agent announces nothing, if it decided so.
     pub silence: Option<Silence>,
     /// The databases.
     pub databases: Vec<DatabaseState>,
@@ -91,7 +91,7 @@ pub fn promises(inputs: &Inputs<'_>) -> Vec<Promise> {
     promises
 }
 
-/// Why the agent does not do what it is for; nothing while it does.
+/// The reasons why the agent is not healthy; empty while it is.
 pub fn trouble(inputs: &Inputs<'_>) -> Vec<String> {
     let status = inputs.status;
     let wide = status.problems.iter().filter(|problem| is_wide(problem, inputs.silence));
@@ -100,7 +100,7 @@ pub fn trouble(inputs: &Inputs<'_>) -> Vec<String> {
     match waiting {
         Some(waiting) => why.push(waiting),
         None if status.state == State::Starting && why.is_empty() => {
-            why.push("the agent has not looked at everything yet".into());
+            why.push("the agent has not observed everything yet".into());
         }
         None => {}
     }
@@ -130,7 +130,7 @@ fn database(database: &DatabaseState) -> Promise {
         Some((since, why)) => {
             let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
             Promise::broken(format!(
-                "{name} is not in sync since {} s{why}: what is announced stays as it is, and changes are not followed",
+                "{name} has been out of sync for {} s{why}: announcements stay as they are, and changes have no effect",
                 since.as_secs()
             ))
         }
@@ -146,7 +146,8 @@ fn frr(inputs: &Inputs<'_>, plane: &PlaneState<'_>) -> Promise {
         .iter()
         .find(|problem| problem.object.kind.as_str() == "frr" && problem.severity == Severity::Error);
     if let Some(open) = plane.open.filter(|open| *open >= OPEN) {
-        let text = format!("FRR has not answered for {} s: bgpd {age}; see whether it hangs", open.as_secs());
+        let text =
+            format!("FRR has not replied for {} s: bgpd {age}; check whether it hangs", open.as_secs());
         return Promise::broken(text);
     }
     if let Some(problem) = problem {
@@ -171,10 +172,10 @@ fn sessions(plane: &PlaneState<'_>) -> Option<Promise> {
     };
     Some(match (total, up) {
         (0, _) => Promise::broken(
-            "FRR has no BGP neighbour, so nobody hears of any address; configure one in FRR's default instance",
+            "FRR has no BGP neighbour, so no address reaches the fabric; configure one in FRR's default instance",
         ),
         (_, 0) => Promise::broken(format!(
-            "no BGP session is established, so nobody hears of any address; down: {}",
+            "no BGP session is established, so no address reaches the fabric; down: {}",
             down()
         )),
         (total, up) if total == up => Promise::kept(format!("BGP sessions: {up} of {total} established")),
@@ -189,12 +190,12 @@ fn announcements(inputs: &Inputs<'_>, plane: &PlaneState<'_>) -> Promise {
         Some(Silence::ChassisGone) => {
             return Promise::broken("nothing is announced: OVN does not know this chassis");
         }
-        Some(Silence::Stopping) => return Promise::broken("nothing is announced: the agent is about to end"),
+        Some(Silence::Stopping) => return Promise::broken("nothing is announced: the agent is stopping"),
         None => {}
     }
     let refused = |problem: &&Problem| {
         let kind = problem.object.kind.as_str();
-        matches!(kind, "address" | "subnet" | "base") && problem.code == "apply-failed"
+        matches!(kind, "address" | "subnet" | "base") && problem.code == LoopCode::ApplyFailed
     };
     let denied = inputs.status.problems.iter().find(|problem| is_denied(problem));
     match (denied, inputs.status.problems.iter().find(refused)) {
@@ -211,7 +212,7 @@ fn announcements(inputs: &Inputs<'_>, plane: &PlaneState<'_>) -> Promise {
 
 /// Whether the kernel refused something for want of a privilege, which it then refuses for everything.
 fn is_denied(problem: &Problem) -> bool {
-    problem.code == "apply-failed" && problem.message.contains("Operation not permitted")
+    problem.code == LoopCode::ApplyFailed && problem.message.contains("Operation not permitted")
 }
 
 fn way_into_ovn(inputs: &Inputs<'_>, bridge: &Dev, seen: Option<&Seen>) -> Promise {
@@ -227,15 +228,15 @@ fn way_into_ovn(inputs: &Inputs<'_>, bridge: &Dev, seen: Option<&Seen>) -> Promi
         Promise { is_reported, ..promise }
     };
     match seen {
-        None => reported(broken("its flows were not looked at, so the way into OVN is not known")),
+        None => reported(broken("its flows were not observed, so the path into OVN is not known")),
         Some(Seen::Silent(why)) => {
-            reported(broken(&format!("the way into OVN is not known: Open vSwitch says nothing ({why})")))
+            reported(broken(&format!("the path into OVN is not known: Open vSwitch does not reply ({why})")))
         }
         Some(Seen::Flows(flows::BridgeFlows { normal: NormalFlow::There, ours })) if ours.is_empty() => {
             reported(broken("no flow hands packets of the overlay to the kernel"))
         }
         Some(Seen::Flows(flows::BridgeFlows { normal: NormalFlow::There, .. })) => {
-            kept("packets find their way into OVN and back")
+            kept("packets reach OVN and return")
         }
         Some(Seen::Flows(_)) => reported(broken("no NORMAL flow, so packets into OVN are dropped")),
     }

@@ -11,12 +11,14 @@
 //! | [`conditions`] | which rows the Southbound database is asked for |
 //! | [`reserved`] | which prefixes are refused, as the node lives by them |
 //! | [`rivals`] | processes of ovn-bgp-agent |
-//! | [`standing`] | when the inputs are to be doubted |
+//! | [`trust`] | when the inputs are to be doubted |
 //! | [`decider`], [`agent`] | the loop and its inputs |
 //! | [`health`] | whether it does what it is for |
+//! | [`announced`] | what it announces, and who hears it, for operators |
 //! | [`peers`] | what FRR makes of an announced address |
 
 pub mod agent;
+pub mod announced;
 pub mod conditions;
 pub mod config;
 pub mod decider;
@@ -28,11 +30,11 @@ pub mod peers;
 pub mod reserved;
 pub mod rivals;
 pub mod snapshot;
-pub mod standing;
+pub mod trust;
 
 pub use agent::Agent;
 
 use crate::ports::PortMark;
 
-/// What marks the ports that VLANs are met on.
+/// The mark of the agent's ports for VLANs.
 pub const PORT_MARK: PortMark = PortMark("bgp-vlan");

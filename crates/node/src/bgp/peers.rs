@@ -1,4 +1,4 @@
-//! What FRR makes of an announced address: whether it has it, whether anybody hears of it.
+//! FRR's view of an announced address: its route, and the peers that got it.
 //!
 //! Asked on demand, for `meridian explain`; nothing is decided by it.
 
@@ -13,9 +13,9 @@ use serde_json::Value;
 use crate::frr::VtyError;
 use crate::frr::vty::Vty;
 
-/// What FRR says of a prefix.
+/// FRR's view of a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Heard {
+pub struct PeerReport {
     /// Peers of the default instance with an established session for the address family.
     pub established: BTreeSet<String>,
     /// All peers of the default instance for the address family.
@@ -26,7 +26,7 @@ pub struct Heard {
     pub advertised_to: BTreeSet<String>,
 }
 
-impl Heard {
+impl PeerReport {
     /// Asks bgpd on its socket in `dir`.
     pub async fn ask(dir: &Path, prefix: IpNet) -> Result<Self, VtyError> {
         let family = if prefix.addr().is_ipv4() { "ipv4" } else { "ipv6" };
@@ -56,7 +56,7 @@ impl Heard {
         heard
     }
 
-    /// What it means for an address that we announce, in a sentence.
+    /// The meaning for an address that we announce, as a sentence.
     pub fn told(&self, ip: IpAddr) -> String {
         let list = |peers: &BTreeSet<String>| peers.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         if !self.advertised_to.is_empty() {
@@ -65,18 +65,19 @@ impl Heard {
         let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
         if self.peers.is_empty() {
             return format!(
-                "FRR has no peer for {family}, so nobody hears of {ip}; configure one in FRR's default instance."
+                "FRR has no peer for {family}, so {ip} does not reach the fabric; configure one in FRR's default instance."
             );
         }
         if self.established.is_empty() {
             return format!(
-                "FRR has no established peer for {family}, so nobody hears of {ip}; of its peers {} none is up.",
+                "FRR has no established peer for {family}, so {ip} does not reach the fabric; of its peers {} none is up.",
                 list(&self.peers)
             );
         }
         if !self.known {
             return format!(
-                "FRR's default instance has no route for {ip}: see whether `import vrf` and `redistribute connected` are in its configuration (`meridian status` tells)."
+                "FRR's default instance has no route for {ip}: check that `import vrf` and `redistribute connected` are in its \
+                 configuration (see `meridian status`)."
             );
         }
         format!(
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     fn told(summary: &str, route: &str) -> String {
-        Heard::read(summary, route).told("172.24.4.10".parse().unwrap())
+        PeerReport::read(summary, route).told("172.24.4.10".parse().unwrap())
     }
 
     #[test]

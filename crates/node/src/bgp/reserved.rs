@@ -1,4 +1,4 @@
-//! Which prefixes are reserved on this node: [`ReservedPrefixes`], from all that tells.
+//! The reserved prefixes of this node: [`ReservedPrefixes`], from all sources.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -16,7 +16,7 @@ use crate::kernel::{Address, Dev};
 use crate::plane::reserved::{Reserve, ReservedPrefixes};
 use crate::plane::surroundings::Surroundings;
 
-/// What tells.
+/// The sources of reserved prefixes.
 #[derive(Debug)]
 pub struct Sources<'a> {
     /// The configuration.

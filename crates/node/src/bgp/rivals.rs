@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// How often processes are looked through for an ovn-bgp-agent.
+/// Interval between searches for a process of ovn-bgp-agent.
 const LOOK: Duration = Duration::from_secs(10);
 /// The program that this agent takes the place of.
 pub const FORMER: &str = "ovn-bgp-agent";

@@ -1,4 +1,4 @@
-//! What the agent decides from: the Southbound database (or the [Northbound](super::northbound), read as such), the local
+//! The inputs of a decision: the Southbound database (or the [Northbound](super::northbound), read as such), the local
 //! switch's database, the configuration and the time, all at one instant, and the views over them.
 //!
 //! Rows are found by index, never by looking through a table: a node holds some thousand port bindings, and decides anew with
@@ -49,7 +49,7 @@ pub struct ByLink;
 /// The few port bindings that are looked for by what they are.
 pub struct ByRole;
 
-/// What a port binding is looked for as.
+/// The role in which an index finds a port binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// It connects a switch to a physical network.
@@ -158,7 +158,7 @@ pub struct Snapshot {
     pub reserved: Arc<ReservedPrefixes>,
     /// Processes of ovn-bgp-agent in this network namespace.
     pub rivals: BTreeSet<u32>,
-    /// What was decided last: of two that cannot be had together, the one that is there is kept.
+    /// The last decision: of two conflicting addresses, the existing one stays.
     pub before: Arc<Decision>,
 }
 

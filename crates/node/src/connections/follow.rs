@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use ovsdb::client::{ConditionError, OpenError};
 use ovsdb::session::Remotes;
-use ovsdb::{Client, Condition, FeedEvent, Str};
+use ovsdb::{AnyCondition, Client, FeedEvent, Str};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tracing::{error, info, warn};
 
-use super::{Connection, OvnDatabase, Shared, lock, switch};
+use super::{Connection, ConnectionsState, OvnDatabase, lock, switch};
 
 /// Time to wait after an error that needs an operator.
 const LATER: Duration = Duration::from_secs(10);
 
 /// Keeps all connections, for ever.
-pub(super) async fn follow(shared: Arc<Shared>) {
+pub(super) async fn follow(shared: Arc<ConnectionsState>) {
     let mut feed = shared.vswitch.subscribe();
     while let Err(error) = shared.vswitch.synced().await {
         if matches!(error, OpenError::Closed) {
@@ -40,7 +40,7 @@ pub(super) async fn follow(shared: Arc<Shared>) {
 }
 
 /// Keeps the connection to one of OVN's databases.
-async fn follow_database(shared: Arc<Shared>, database: OvnDatabase) {
+async fn follow_database(shared: Arc<ConnectionsState>, database: OvnDatabase) {
     let connection = &shared.databases[&database];
     let mut vswitch = shared.vswitch.subscribe();
     let mut remotes = loop {
@@ -86,7 +86,7 @@ async fn follow_database(shared: Arc<Shared>, database: OvnDatabase) {
 }
 
 /// Has the client go to where the database is now, if that is elsewhere.
-async fn go(shared: &Shared, database: OvnDatabase, client: &Client, remotes: &mut Remotes) {
+async fn go(shared: &ConnectionsState, database: OvnDatabase, client: &Client, remotes: &mut Remotes) {
     if let Some(other) = shared.remotes(database).filter(|other| other != remotes) {
         info!("the {database} database is elsewhere now");
         client.set_remotes(other.clone()).await;
@@ -95,7 +95,12 @@ async fn go(shared: &Shared, database: OvnDatabase, client: &Client, remotes: &m
 }
 
 /// Reports a schema that does not fit, until it does.
-async fn report_misfits(shared: &Shared, connection: &Connection, client: &Client, database: OvnDatabase) {
+async fn report_misfits(
+    shared: &ConnectionsState,
+    connection: &Connection,
+    client: &Client,
+    database: OvnDatabase,
+) {
     loop {
         match client.synced().await {
             Ok(_) => {
@@ -118,7 +123,7 @@ async fn report_misfits(shared: &Shared, connection: &Connection, client: &Clien
 async fn keep_rows(connection: &Connection, client: &Client, database: OvnDatabase) {
     let mut asked = connection.asked.subscribe();
     let initial = connection.model.tables().map(|(table, condition)| (table.clone(), condition.clone()));
-    let mut in_force: BTreeMap<Str, Condition> = initial.collect();
+    let mut in_force: BTreeMap<Str, AnyCondition> = initial.collect();
     loop {
         let now = asked.borrow_and_update().clone();
         let mut requests = JoinSet::new();
@@ -134,10 +139,10 @@ async fn keep_rows(connection: &Connection, client: &Client, database: OvnDataba
         while let Some(answer) = requests.join_next().await {
             match answer {
                 Ok(Ok(())) => {}
-                Ok(Err(error @ ConditionError::Refused { .. })) => {
-                    error!(%error, "the {database} database does not tell the rows that matter");
-                }
                 Ok(Err(ConditionError::Closed)) | Err(_) => return,
+                Ok(Err(error)) => {
+                    error!(%error, "the {database} database refuses to send the requested rows")
+                }
             }
         }
         connection.in_force.send_replace(now.revision());
@@ -147,7 +152,7 @@ async fn keep_rows(connection: &Connection, client: &Client, database: OvnDataba
     }
 }
 
-impl Shared {
+impl ConnectionsState {
     /// Notes and logs that a database was lost or is back.
     fn note(&self, client: &Client, event: &FeedEvent) {
         let database = client.database();

@@ -43,10 +43,10 @@ pub struct RoleTables {
 
 /// The connections of one process. Copies share them.
 #[derive(Clone, Debug)]
-pub struct NodeConnections(Arc<Shared>);
+pub struct NodeConnections(Arc<ConnectionsState>);
 
 #[derive(Debug)]
-struct Shared {
+struct ConnectionsState {
     settings: ConnectionSettings,
     vswitch: Client,
     databases: BTreeMap<OvnDatabase, Connection>,
@@ -84,7 +84,7 @@ impl NodeConnections {
             databases.insert(*database, add(model));
         }
         let databases = databases.into_iter().map(|(database, model)| (database, Connection::new(model)));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ConnectionsState {
             vswitch: Client::open(settings.vswitch_client(), switch::model()),
             settings,
             databases: databases.collect(),
@@ -151,7 +151,7 @@ impl NodeConnections {
     }
 }
 
-impl Shared {
+impl ConnectionsState {
     fn remotes(&self, database: OvnDatabase) -> Option<Remotes> {
         if let Some(remotes) = &self.settings.of(database).remotes {
             return Some(remotes.clone());

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use ovsdb::{Condition, Model, Str};
+use ovsdb::{AnyCondition, Model, Str};
 
 /// The rows of each table that one role asks for. Of a table that is not named it asks for none.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct RowConditions(BTreeMap<Str, Condition>);
+pub struct RowConditions(BTreeMap<Str, AnyCondition>);
 
 /// The tables of a model with the conditions that they begin with.
 impl From<&Model> for RowConditions {
@@ -19,8 +19,8 @@ impl From<&Model> for RowConditions {
 
 impl RowConditions {
     /// The condition of a table.
-    pub fn of(&self, table: &str) -> Condition {
-        self.0.get(table).cloned().unwrap_or(Condition::None)
+    pub fn of(&self, table: &str) -> AnyCondition {
+        self.0.get(table).cloned().unwrap_or(AnyCondition::None)
     }
 }
 
@@ -59,8 +59,8 @@ impl AskedRows {
     }
 
     /// The rows of a table that any role asks for.
-    pub(super) fn union(&self, table: &str) -> Condition {
-        self.roles.values().map(|rows| rows.of(table)).fold(Condition::None, Condition::or)
+    pub(super) fn union(&self, table: &str) -> AnyCondition {
+        self.roles.values().map(|rows| rows.of(table)).fold(AnyCondition::None, AnyCondition::or)
     }
 }
 
@@ -68,7 +68,7 @@ impl AskedRows {
 mod tests {
     use ovn::PortType;
     use ovn::sb::{Chassis, PortBinding, SbGlobal};
-    use ovsdb::{Function, Table};
+    use ovsdb::{Condition, Function, Table};
 
     use super::*;
 
@@ -80,18 +80,18 @@ mod tests {
         let other = sb().table_where::<PortBinding>(kind(PortType::Localport)).table::<SbGlobal>();
         let mut asked = AskedRows::default();
         let (a, b) = (asked.join(), asked.join());
-        assert_eq!(asked.union(PortBinding::TABLE), Condition::None, "nobody has asked");
+        assert_eq!(asked.union(PortBinding::TABLE), AnyCondition::None, "nobody has asked");
         asked.ask(a, one.clone());
         let revision = asked.ask(b, (&other).into());
         assert_eq!((revision, asked.revision()), (2, 2));
         let both = kind(PortType::Patch).or(kind(PortType::Localport));
-        assert_eq!(asked.union(PortBinding::TABLE), both);
-        assert_eq!(asked.union(SbGlobal::TABLE), Condition::All);
-        assert_eq!(asked.union(Chassis::TABLE), Condition::None);
+        assert_eq!(asked.union(PortBinding::TABLE), both.into());
+        assert_eq!(asked.union(SbGlobal::TABLE), AnyCondition::All);
+        assert_eq!(asked.union(Chassis::TABLE), AnyCondition::None);
         asked.leave(b);
         asked.leave(b);
-        assert_eq!((asked.union(PortBinding::TABLE), asked.revision()), (kind(PortType::Patch), 3));
-        assert_eq!(asked.union(SbGlobal::TABLE), Condition::None);
+        assert_eq!((asked.union(PortBinding::TABLE), asked.revision()), (kind(PortType::Patch).into(), 3));
+        assert_eq!(asked.union(SbGlobal::TABLE), AnyCondition::None);
         assert_ne!(asked.join(), b, "a later role is another one");
     }
 }

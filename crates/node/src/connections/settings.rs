@@ -10,7 +10,7 @@ use std::time::Duration;
 use ovsdb::client::{ClientConfig, TlsConfig};
 use ovsdb::session::{Remote, Remotes};
 
-/// How long the local switch's database may be silent, as in ovn-bgp-agent.
+/// Probe interval of the local switch's database, as in ovn-bgp-agent.
 const VSWITCH_PROBE: Duration = Duration::from_secs(60);
 /// The sockets of the local switch's database, of distributions and of builds of one's own.
 pub(super) const VSWITCH_SOCKETS: [&str; 2] =
@@ -98,7 +98,7 @@ pub struct ConnectionSettings {
     pub vswitch: Option<Remotes>,
     /// Open vSwitch's run directory, with the usual socket.
     pub ovs_rundir: Option<PathBuf>,
-    /// How long the local switch's database may take to send its rows.
+    /// Time limit for the local switch's database to send its rows.
     pub vswitch_patience: Duration,
     /// The Southbound.
     pub southbound: DatabaseSettings,

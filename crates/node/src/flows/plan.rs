@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use reconcile::{Class, Problem};
 
 use super::state::{Bridge, BridgeFlows, Desired, Flow, NormalFlow, Observed, Op, PRIORITY, Seen, SeenFlow};
+use crate::ProblemCode;
 use crate::kernel::Dev;
 use crate::part::Part;
 use crate::part::keep::Keep;
@@ -28,7 +29,7 @@ pub fn plan(want: &Desired, keep: &Keep, have: &Observed) -> Part<Op> {
                 part.problems.push(Problem::error(
                     object::device(name),
                     Class::Transient,
-                    "no-openflow",
+                    ProblemCode::NoOpenflow,
                     message,
                 ));
                 &none
@@ -79,7 +80,12 @@ fn normal(part: &mut Part<Op>, name: &Dev, bridge: &Bridge, seen: NormalFlow) {
         "no flow with actions=NORMAL matches every packet, and {whose}: what the kernel sends into the overlay is probably dropped. \
          Where that is not on purpose, run `ovs-ofctl add-flow {name} priority=0,actions=NORMAL`"
     );
-    part.problems.push(Problem::error(object::forwarding(name), Class::Refused, "no-normal-flow", message));
+    part.problems.push(Problem::error(
+        object::forwarding(name),
+        Class::Refused,
+        ProblemCode::NoNormalFlow,
+        message,
+    ));
 }
 
 fn is(seen: &SeenFlow, flow: &Flow) -> bool {

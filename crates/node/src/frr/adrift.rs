@@ -34,13 +34,13 @@ pub fn untied(json: &str, vrfs: &BTreeSet<Dev>) -> BTreeSet<SmolStr> {
     untied.filter(|name| vrfs.contains(name)).collect()
 }
 
-/// What is known of them from look to look.
+/// The state of VRFs from one observation to the next.
 #[derive(Debug, Default)]
 pub struct Untied(BTreeMap<SmolStr, Watched>);
 
 #[derive(Debug)]
 struct Watched {
-    /// When it is time to do something.
+    /// The time of the next action.
     due: Instant,
     tried: bool,
 }

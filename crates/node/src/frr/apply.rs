@@ -11,7 +11,7 @@ use super::observe::{Backend, Config};
 use super::state::Op;
 use super::vty::{Vty, VtyError};
 
-/// How long vtysh may take.
+/// Time limit of vtysh.
 const VTYSH: Duration = Duration::from_secs(30);
 
 /// Enters the lines of an op.

@@ -14,7 +14,7 @@ use super::adrift::{self, Untied};
 use super::apply::{enter, vtysh};
 use super::behind::{self, Behind, Differences};
 use super::config::{self, Node};
-use super::observe::{Answering, Backend, Config};
+use super::observe::{Backend, Config, FrrReplies};
 use super::state::{BgpdState, Observed, Op, Zebra};
 use super::vty::{Vty, VtyError};
 use crate::cause::chain;
@@ -28,12 +28,12 @@ const INSTANCES: &str = "show bgp vrfs json";
 const SUMMARY: &str = "show bgp summary json";
 /// The command that shows who is connected to zebra.
 const CLIENTS: &str = "show zebra client summary";
-/// How long a route that bgpd has learned may take to reach the kernel.
+/// Time limit for a route that bgpd has learned to reach the kernel.
 const INSTALLED: Duration = Duration::from_secs(3);
-/// How long zebra may take to tell: it is asked last, and bgpd's answer waits for it.
+/// Time limit for zebra's reply. The agent asks zebra last, and bgpd's answer waits for it.
 const ZEBRA: Duration = Duration::from_secs(2);
 
-/// What FRR is asked, and why.
+/// A request to FRR, and its reason.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Question {
     pub(super) number: u64,
@@ -42,7 +42,7 @@ pub(super) struct Question {
     pub(super) kernel: Arc<kernel::Observed>,
 }
 
-/// What was seen, and for which question.
+/// The observation, with the request that it answers.
 #[derive(Debug, Clone)]
 pub(super) struct Answer {
     pub(super) question: u64,
@@ -61,7 +61,7 @@ pub(super) struct Change {
 pub(super) struct Asker {
     config: Config,
     reasons: watch::Sender<u64>,
-    answering: watch::Sender<Answering>,
+    answering: watch::Sender<FrrReplies>,
     untied: Untied,
     differences: Differences,
     /// Since when the kernel has lacked a default route that bgpd has, by family.
@@ -72,7 +72,7 @@ impl Asker {
     pub(super) fn new(
         config: Config,
         reasons: watch::Sender<u64>,
-        answering: watch::Sender<Answering>,
+        answering: watch::Sender<FrrReplies>,
     ) -> Self {
         let (untied, differences, no_default) = Default::default();
         Asker { config, reasons, answering, untied, differences, no_default }

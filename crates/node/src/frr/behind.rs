@@ -19,10 +19,10 @@ use serde::Deserialize;
 use super::adrift::TOLD;
 use super::config::{Node, instance};
 use super::state::{FAMILIES, Redistribute};
-use crate::kernel::seen::{Kind, is_host, protocol};
+use crate::kernel::observed::{Kind, is_host, protocol};
 use crate::kernel::{self, Dev, Family};
 
-/// How long an attempt has before the next one is made.
+/// Delay between two attempts.
 const ATTEMPT: Duration = Duration::from_secs(3);
 /// The weight of a route that bgpd originates itself.
 const OWN_WEIGHT: u64 = 32768;
@@ -52,11 +52,11 @@ impl Difference {
 pub struct Behind {
     /// The prefixes.
     pub difference: Difference,
-    /// What is due to be done about it now.
+    /// The action that is due now.
     pub cure: Option<Cure>,
 }
 
-/// How bgpd is made to ask zebra again.
+/// The action that makes bgpd ask zebra again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cure {
     /// The `redistribute` lines are entered anew.
@@ -135,7 +135,7 @@ fn is_link_local(net: IpNet) -> bool {
 #[derive(Debug, Default)]
 pub struct Differences {
     since: BTreeMap<IpNet, Instant>,
-    /// When the next attempt is due, and how many were made.
+    /// The time of the next attempt, and the number of attempts so far.
     due: Option<Instant>,
     attempts: u32,
 }
@@ -169,7 +169,7 @@ impl Differences {
         Some(Behind { difference: found, cure })
     }
 
-    /// When to look again, if there is a difference: when it has lasted, or when the next attempt is due.
+    /// The time of the next observation, if there is a difference: when it has lasted, or when the next attempt is due.
     pub fn next(&self, now: Instant) -> Option<Duration> {
         let young = self.since.values().map(|since| *since + TOLD).filter(|at| *at > now).min();
         let next = match (young, self.since.is_empty()) {

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::asker::RUNNING;
 use super::vty::Vty;
 
-/// How often a daemon that is gone is looked for.
+/// Interval between attempts to connect to a daemon that is down.
 const SEARCH: Duration = Duration::from_millis(200);
 /// So often in a row the configuration of a bgpd that has just come must read the same, with `SEARCH` in between.
 const SETTLED: usize = 3;

@@ -24,6 +24,6 @@ pub mod state;
 pub mod vty;
 
 pub use asker::default_router_id;
-pub use observe::{Answering, Backend, Config, Frr};
+pub use observe::{Backend, Config, Frr, FrrReplies};
 pub use state::{BgpdState, Desired, Observed, Op, Redistribute, Zebra};
 pub use vty::VtyError;

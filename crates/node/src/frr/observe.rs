@@ -19,18 +19,18 @@ use super::state::{Observed, Op};
 use super::vty::VtyError;
 use crate::kernel;
 
-/// Where FRR is and how to speak to it.
+/// FRR's sockets, and the interface to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// The directory of the daemons' sockets (`frr_vty_dir`).
     pub dir: PathBuf,
-    /// How to speak to it (`frr_backend`).
+    /// The interface to use (`frr_backend`).
     pub backend: Backend,
-    /// How often the configuration is read though nothing seems to have happened (`frr_reconcile_interval`).
+    /// Interval between reads of the configuration without an event (`frr_reconcile_interval`).
     pub check: Duration,
     /// The program to fall back to.
     pub vtysh: PathBuf,
-    /// How long a look waits for an answer, and a change for its outcome: then the loop goes on without.
+    /// Time limit of an observation for a reply, and of a change for its outcome; after it the loop continues without.
     pub glance: Duration,
     /// The exposure VRF (`bgp_vrf`): what bgpd has of it is compared with what the kernel has.
     pub vrf: SmolStr,
@@ -49,7 +49,7 @@ impl Default for Config {
     }
 }
 
-/// How to speak to FRR.
+/// The interface to FRR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Backend {
     /// To bgpd's socket; through vtysh only what bgpd does not know.
@@ -59,10 +59,10 @@ pub enum Backend {
     Vtysh,
 }
 
-/// How FRR answers.
+/// The times of FRR's replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Answering {
-    /// When it last answered.
+pub struct FrrReplies {
+    /// The time of its last reply.
     pub last: Option<Instant>,
     /// Since when a question or a change waits for its answer, if one does.
     pub open_since: Option<Instant>,
@@ -88,7 +88,7 @@ pub struct Frr {
     under_way: Option<oneshot::Receiver<Result<(), VtyError>>>,
     /// Counts answers that came too late for those who asked.
     late: watch::Receiver<u64>,
-    answering: watch::Receiver<Answering>,
+    answering: watch::Receiver<FrrReplies>,
     tasks: [JoinHandle<()>; 3],
 }
 
@@ -98,7 +98,7 @@ impl Frr {
         let (reasons, question) = (watch::Sender::new(0), watch::Sender::new(Question::default()));
         let (answers, answer) = watch::channel(None);
         let (late_answers, late) = watch::channel(0);
-        let (tell, answering) = watch::channel(Answering::default());
+        let (tell, answering) = watch::channel(FrrReplies::default());
         let (changes, entered) = mpsc::channel(1);
         let asker = Asker::new(config.clone(), reasons.clone(), tell);
         let tasks = [
@@ -132,12 +132,12 @@ impl Frr {
         self.late.clone()
     }
 
-    /// How it answers.
-    pub fn answering(&self) -> watch::Receiver<Answering> {
+    /// The times of its replies.
+    pub fn answering(&self) -> watch::Receiver<FrrReplies> {
         self.answering.clone()
     }
 
-    /// What is, while this is in the kernel. Where bgpd takes longer than a moment to tell, it is what it told last.
+    /// The state of FRR, given the kernel's. If bgpd does not reply soon, this is its last known state.
     pub async fn observe(&mut self, scope: Scope, kernel: &Arc<kernel::Observed>) -> Arc<Observed> {
         if !self.addresses.as_ref().is_some_and(|before| before.ptr_eq(&kernel.addresses)) {
             let before = self.addresses.replace(kernel.addresses.clone());
@@ -194,7 +194,7 @@ impl Frr {
         self.acted_on = self.answer.borrow().as_ref().map_or(0, |answer| answer.question);
     }
 
-    /// What an answer says; what is known where there was none. A cure is for once, so one that was acted on is due no more.
+    /// The state from a reply, or the last known state without one. A cure runs once, so one that was applied is not due any more.
     fn told(&self, answer: Option<Answer>) -> Arc<Observed> {
         match answer {
             None => Arc::new(Observed::Silent("it has not answered yet".into())),

@@ -9,13 +9,14 @@ use super::adrift::Adrift;
 use super::behind::{Behind, Cure};
 use super::config::{Node, instance};
 use super::state::{BgpdState, Desired, FAMILIES, Observed, Op, Redistribute, Zebra};
+use crate::ProblemCode;
 use crate::kernel::Family;
 use crate::part::Part;
 use crate::part::kind::Kind;
 use crate::part::object;
 use crate::part::phase::Phase;
 
-/// What leads from `have` to `want`.
+/// The steps from `have` to `want`.
 pub fn plan(want: &Desired, have: &Observed) -> Part<Op> {
     let mut part = Part::default();
     let object = object::frr(&want.vrf);
@@ -25,7 +26,7 @@ pub fn plan(want: &Desired, have: &Observed) -> Part<Op> {
             part.count(Kind::Stanza, false);
             let message =
                 format!("bgpd does not answer ({why}), so nothing is announced; see that FRR runs with bgpd");
-            part.problems.push(Problem::error(object, Class::Transient, "frr-silent", message));
+            part.problems.push(Problem::error(object, Class::Transient, ProblemCode::FrrSilent, message));
             return part;
         }
     };
@@ -37,7 +38,7 @@ pub fn plan(want: &Desired, have: &Observed) -> Part<Op> {
             part.count(Kind::Stanza, false);
             let message =
                 format!("{what} of FRR is in AS {asn} and bgp_AS is {}; make them the same", want.asn);
-            part.problems.push(Problem::error(object, Class::Refused, "another-as", message));
+            part.problems.push(Problem::error(object, Class::Refused, ProblemCode::AnotherAs, message));
             return part;
         }
     }
@@ -47,7 +48,12 @@ pub fn plan(want: &Desired, have: &Observed) -> Part<Op> {
              where that does not help, see that zebra runs and restart FRR",
             want.vrf
         );
-        part.problems.push(Problem::warning(object.clone(), Class::Transient, "leak-stuck", message));
+        part.problems.push(Problem::warning(
+            object.clone(),
+            Class::Transient,
+            ProblemCode::LeakStuck,
+            message,
+        ));
     }
     part.problems.extend(zebra_problem(want, zebra));
     part.problems.extend(no_default.iter().map(|family| return_problem(want, *family)));
@@ -111,16 +117,16 @@ fn zebra_problem(want: &Desired, zebra: &Zebra) -> Option<Problem> {
     let (code, message) = match zebra {
         Zebra::Unknown | Zebra::Connected => return None,
         Zebra::Apart => {
-            let message = "zebra answers, but bgpd is not connected to it, so bgpd hears of no address that comes or goes; bgpd connects \
+            let message = "zebra answers, but bgpd is not connected to it, so bgpd gets no address that comes or goes; bgpd connects \
                            by itself within a minute, and where it does not, restart FRR";
-            ("zebra-apart", message.to_owned())
+            (ProblemCode::ZebraApart, message.to_owned())
         }
         Zebra::Silent(why) => {
             let message = format!(
-                "zebra does not answer ({why}), so bgpd hears of no address that comes or goes, and no route that it learns \
+                "zebra does not answer ({why}), so bgpd gets no address that comes or goes, and no route that it learns \
                  reaches the kernel; start zebra"
             );
-            ("zebra-silent", message)
+            (ProblemCode::ZebraSilent, message)
         }
     };
     Some(Problem::error(object::frr(&want.vrf), Class::Transient, code, message))
@@ -136,7 +142,7 @@ fn return_problem(want: &Desired, family: Family) -> Problem {
         "bgpd has learned a default route for {name}, and the kernel has none, so answers do not leave this node; zebra has probably \
          lost it: restart FRR, or see what filters it"
     );
-    Problem::error(object::frr(&want.vrf), Class::Transient, "no-return-route", message)
+    Problem::error(object::frr(&want.vrf), Class::Transient, ProblemCode::NoReturnRoute, message)
 }
 
 fn behind_problem(want: &Desired, behind: &Behind) -> Problem {
@@ -155,7 +161,7 @@ fn behind_problem(want: &Desired, behind: &Behind) -> Problem {
         want.vrf,
         which.join("; ")
     );
-    Problem::error(object::frr(&want.vrf), Class::Transient, "frr-behind", message)
+    Problem::error(object::frr(&want.vrf), Class::Transient, ProblemCode::FrrBehind, message)
 }
 
 /// Adds the lines of a stanza, if it has any to add or is missing.

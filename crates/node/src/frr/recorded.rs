@@ -1,4 +1,4 @@
-//! What bgpd has said, recorded word by word: of FRR 8.4.4 (Debian 12) alone, and of FRR 10.3 (Debian 13) in the lab, with a peer.
+//! Recorded replies of bgpd: of FRR 8.4.4 (Debian 12) alone, and of FRR 10.3 (Debian 13) in the lab, with a peer.
 //!
 //! | file | recorded of |
 //! |---|---|
@@ -16,10 +16,10 @@ use super::config::parse;
 use super::default_router_id;
 use super::plan::plan;
 use super::state::{BgpdState, Desired, Observed, Redistribute};
-use crate::bgp::peers::Heard;
+use crate::bgp::peers::PeerReport;
 
-/// What one version said.
-struct Said {
+/// The replies of one version.
+struct RecordedVersion {
     version: &'static str,
     lone: &'static str,
     lone_vrfs: &'static str,
@@ -33,7 +33,7 @@ struct Said {
 
 macro_rules! said {
     ($version:literal) => {
-        Said {
+        RecordedVersion {
             version: $version,
             lone: include_str!(concat!("recorded/", $version, "/lone.conf")),
             lone_vrfs: include_str!(concat!("recorded/", $version, "/lone-vrfs.json")),
@@ -47,7 +47,7 @@ macro_rules! said {
     };
 }
 
-const VERSIONS: [Said; 2] = [said!("8.4"), said!("10.3")];
+const VERSIONS: [RecordedVersion; 2] = [said!("8.4"), said!("10.3")];
 const UNTIED: &str = include_str!("recorded/10.3/vrfs-untied.json");
 const UP: &str = include_str!("recorded/10.3/summary.json");
 const HEARD: &str = include_str!("recorded/10.3/route.json");
@@ -55,7 +55,7 @@ const UP6: &str = include_str!("recorded/10.3/summary6.json");
 const HEARD6: &str = include_str!("recorded/10.3/route6.json");
 const FILTERED: &str = include_str!("recorded/10.3/route-filtered.json");
 
-/// What an agent wants by default.
+/// The default desired state of an agent.
 pub(super) fn want() -> Desired {
     Desired {
         asn: "64999".into(),
@@ -65,7 +65,7 @@ pub(super) fn want() -> Desired {
     }
 }
 
-/// What the agent enters, given what bgpd shows.
+/// The lines that the agent enters, given bgpd's configuration.
 fn entered(config: &str, vrfs: &str) -> Vec<String> {
     let (tree, router_id) = (parse(config), default_router_id(vrfs));
     let have = Observed::Bgpd(BgpdState { tree, router_id, ..Default::default() });
@@ -125,10 +125,11 @@ fn instances_that_do_not_know_their_vrf_are_read() {
 
 #[test]
 fn who_hears_of_an_address_is_read() {
-    let told = |summary: &str, route: &str| Heard::read(summary, route).told("172.24.4.10".parse().unwrap());
+    let told =
+        |summary: &str, route: &str| PeerReport::read(summary, route).told("172.24.4.10".parse().unwrap());
     assert_eq!(told(UP, HEARD), "FRR advertises 172.24.4.10 to 100.64.1.0.");
     assert!(told(UP, FILTERED).contains("FRR has 172.24.4.10 but advertises it to none of 100.64.1.0"));
-    let six = Heard::read(UP6, HEARD6).told("2001:db8:24::10".parse().unwrap());
+    let six = PeerReport::read(UP6, HEARD6).told("2001:db8:24::10".parse().unwrap());
     assert_eq!(six, "FRR advertises 2001:db8:24::10 to 100.64.1.0.");
     for said in VERSIONS {
         assert!(told(UP, said.no_route).contains("has no route for 172.24.4.10"), "FRR {}", said.version);

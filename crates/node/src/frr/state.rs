@@ -1,4 +1,4 @@
-//! What can be wanted and seen of FRR: the leak of what is connected in the exposure VRF into the default instance.
+//! The desired and the observed state of FRR: the leak of connected routes of the exposure VRF into the default instance.
 //!
 //! Ours are these lines, and no others: `import vrf VRF` in both families of the default instance; the router id and plain
 //! `redistribute` lines in the VRF's. Peers, filters and everything else are the operator's.
@@ -25,7 +25,7 @@ pub struct Desired {
     pub vrf: SmolStr,
     /// The router id of the VRF's instance; without one it is the default instance's.
     pub router_id: Option<Ipv4Addr>,
-    /// What the VRF's instance redistributes, in both families.
+    /// The sources that the VRF's instance redistributes, in both families.
     pub redistribute: BTreeSet<Redistribute>,
 }
 
@@ -55,7 +55,7 @@ impl Redistribute {
 /// The address families that carry announcements, as the configuration names them; in the order of `Family::BOTH`.
 pub(super) const FAMILIES: [&str; 2] = ["address-family ipv4 unicast", "address-family ipv6 unicast"];
 
-/// What is seen of FRR.
+/// The observed state of FRR.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observed {
     /// bgpd answers.
@@ -64,7 +64,7 @@ pub enum Observed {
     Silent(String),
 }
 
-/// What bgpd shows of itself, and zebra of its connection to bgpd.
+/// bgpd's configuration and routes, and zebra's connection to bgpd.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BgpdState {
     /// The stanzas of its running configuration.

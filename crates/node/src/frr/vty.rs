@@ -10,12 +10,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// How long one answer may take.
+/// Time limit of one reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A running configuration is far shorter.
 const LONGEST: usize = 64 << 20;
 
-/// How a command went, in FRR's numbers.
+/// The outcome of a command, in FRR's numbers.
 pub mod status {
     /// Done.
     pub const SUCCESS: u8 = 0;
@@ -25,7 +25,7 @@ pub mod status {
     pub const NO_MATCH: u8 = 2;
 }
 
-/// Why a daemon was not asked or did not obey.
+/// The reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum VtyError {
     /// There is no socket, or nobody behind it.
@@ -33,7 +33,7 @@ pub enum VtyError {
     Connect {
         /// The socket.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -56,9 +56,9 @@ pub enum VtyError {
     Refused {
         /// The command.
         command: String,
-        /// How it went.
+        /// The outcome.
         status: u8,
-        /// What it said.
+        /// The text of the reply.
         text: String,
     },
     /// vtysh could not be run or failed.
@@ -66,7 +66,7 @@ pub enum VtyError {
     Vtysh {
         /// The program.
         program: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -87,9 +87,9 @@ impl VtyError {
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// What was said.
+    /// The text of the reply.
     pub text: String,
-    /// How it went.
+    /// The outcome.
     pub status: u8,
 }
 

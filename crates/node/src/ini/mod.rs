@@ -26,7 +26,7 @@ pub struct Entry {
     pub name: String,
     /// The value; continued lines are separated by line breaks.
     pub value: String,
-    /// Where it stands.
+    /// The line's position.
     pub place: Place,
 }
 
@@ -49,13 +49,13 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}: {what}")]
 pub struct IniError {
-    /// Where.
+    /// The position.
     pub place: Place,
-    /// What is wrong with it.
+    /// The error.
     pub what: IniProblem,
 }
 
-/// What may be wrong with a line.
+/// The errors of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum IniProblem {
     /// It begins with a blank, and there is no value before it.

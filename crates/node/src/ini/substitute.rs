@@ -5,9 +5,9 @@
 
 use super::{DEFAULT, Entry, Ini, option_name, section_name};
 
-/// How deep references may lead; a circle ends here, with what is left of it as it stands.
+/// Maximum depth of references; a circle ends here, and the rest of it stays as it is.
 const DEPTH: usize = 8;
-/// How many references are followed for one value; the rest is left as it stands.
+/// Maximum number of references that are followed for one value; the rest stays as it is.
 const MOST: usize = 256;
 
 pub(super) fn substitute(ini: &Ini, entry: &Entry) -> String {

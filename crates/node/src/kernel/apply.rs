@@ -22,12 +22,12 @@ use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::decode::Memory;
 use super::observe::Kernel;
+use super::observed::{SeenRoute, SeenRule};
 use super::op::Op;
-use super::seen::{SeenRoute, SeenRule};
 use super::state::{Address, Family, Hop, Link, Select, Sysctl};
 use crate::netlink::{Refused, Request};
 
-/// Where the kernel's switches are.
+/// The directory of the kernel's sysctls.
 const PROC_SYS: &str = "/proc/sys";
 
 /// The errors by which the kernel says that a thing is already there, or already gone.
@@ -43,7 +43,7 @@ mod errno {
     pub(super) const EADDRNOTAVAIL: i32 = 99;
 }
 
-/// Why a change was not made.
+/// The reason why a change failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpError {
     /// The device it is about is not there.
@@ -60,20 +60,20 @@ pub enum OpError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// The kernel makes no VLAN devices. It is remembered, so that others can make what is to stand in for them.
     #[error("make a VLAN device: the kernel has none (8021q)")]
     NoVlans,
-    /// What the kernel told of an object cannot be told back to it.
+    /// The kernel's message about an object cannot be converted to a request.
     #[error("encode what the kernel has told of it")]
     Unreadable,
 }
 
 impl OpError {
-    /// What will help.
+    /// The remedy.
     pub fn class(&self) -> Class {
         use errno::*;
         match self {

@@ -22,8 +22,8 @@ use rtnetlink::packet_route::route::{RouteProtocol, RouteType};
 use rtnetlink::packet_route::rule::{RuleAction, RuleFlags};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 
+use super::observed::{Kind, Observed, SeenLink, SeenRoute, SeenRule, Wire, protocol, retain};
 use super::op::Op;
-use super::seen::{Kind, Observed, SeenLink, SeenRoute, SeenRule, Wire, protocol, retain};
 use super::state::{Address, Dev, Family, Hop, Knob, Select, Sysctl};
 use super::tables::RESERVED;
 use crate::netlink::{NEW_NETCONF, Raw, attributes};
@@ -64,7 +64,7 @@ mod attribute {
     pub(super) const RULE_PROTOCOL: u16 = 21;
 }
 
-/// What a message did to what is seen.
+/// The effect of a message on the observed state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Effect {
     /// Nothing that matters here.
@@ -78,10 +78,10 @@ pub(super) enum Effect {
     Lost,
 }
 
-/// What is seen, and the numbers of devices.
+/// The observed state, and the numbers of devices.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// What is seen. Shared with whoever looks; copied when it changes under their eyes.
+    /// The observed state. Readers share it; a change copies it while a reader holds it.
     pub(super) seen: Arc<Observed>,
     names: BTreeMap<u32, Dev>,
     /// The tables of VRFs, by the numbers of their devices.

@@ -2,28 +2,28 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`state`], [`seen`] | what can be wanted, what can be seen |
+//! | [`state`], [`observed`] | the desired and the observed state |
 //! | [`own`], [`tables`] | what of it is ours; which routing table a bridge has |
-//! | [`way`] | whether packets for an address have a way |
+//! | [`paths`] | whether packets for an address have a path |
 //! | [`plan`], [`op`] | what to change |
 //! | [`Kernel`] | reads it, keeps what it read current by the kernel's notifications, and changes it |
 
 mod apply;
 mod decode;
 mod observe;
+pub mod observed;
 pub mod op;
 pub mod own;
+pub mod paths;
 pub mod plan;
-pub mod seen;
 pub mod state;
 pub mod tables;
-pub mod way;
 
 pub use crate::netlink::Refused;
 pub use apply::OpError;
 pub use observe::{Kernel, KernelError};
+pub use observed::{Observed, SeenLink, SeenRoute, SeenRule};
 pub use op::Op;
 pub use own::{Own, base_addresses};
-pub use seen::{Observed, SeenLink, SeenRoute, SeenRule};
 pub use state::{Address, Desired, Dev, Family, Hop, Knob, Link, Rule, Select, Sysctl, Table};
 pub use tables::vlan_device;

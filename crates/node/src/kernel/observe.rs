@@ -25,15 +25,15 @@ use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
 use super::decode::{Effect, Memory};
-use super::seen::Observed;
+use super::observed::Observed;
 use super::state::Family;
 use super::tables::RtTables;
 use crate::netlink::{Notifications, Raw, Requests};
 
-/// How often what has no notifications is read.
+/// Interval between reads of state that has no notifications.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Why the kernel could not be read.
+/// The reason why the kernel could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// No socket.
@@ -42,9 +42,9 @@ pub enum KernelError {
     /// No answer.
     #[error("read the kernel's {what}")]
     Dump {
-        /// What was asked for.
+        /// The request.
         what: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -56,7 +56,7 @@ pub enum KernelError {
     RtTables {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -71,15 +71,15 @@ pub struct Kernel {
     task: JoinHandle<()>,
 }
 
-/// What the loop and the follower of notifications share.
+/// The state that the loop and the follower of notifications share.
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) memory: Memory,
     pub(super) requests: Requests,
     notifications: Notifications,
-    /// How far the memory is behind.
+    /// The part of the memory that is out of date.
     stale: Effect,
-    /// When the file of names was last seen to change, and its length.
+    /// The last modification time of the file of names, and its length.
     named: Option<(SystemTime, u64)>,
     /// Whether the file of names is to be looked at again.
     pub(super) names_due: bool,
@@ -109,7 +109,7 @@ impl Kernel {
         self.changed.subscribe()
     }
 
-    /// What is.
+    /// The present state.
     pub fn observe(&self, scope: Scope) -> Result<Arc<Observed>, KernelError> {
         let mut inner = self.lock();
         inner.drain().map_err(KernelError::Notifications)?;
@@ -123,7 +123,8 @@ impl Kernel {
         Ok(inner.memory.seen.clone())
     }
 
-    /// What is, as far as the kernel has told: after a change of our own that is enough, as it tells before it acknowledges.
+    /// The present state by the kernel's notifications. After a change of our own that is enough, because the kernel notifies before it
+    /// acknowledges.
     pub fn glance(&self) -> Arc<Observed> {
         let mut inner = self.lock();
         match inner.drain() {

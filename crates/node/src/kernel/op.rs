@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use ovn::MacAddr;
 use serde::Serialize;
 
-use super::seen::{SeenRoute, SeenRule};
+use super::observed::{SeenRoute, SeenRule};
 use super::state::{Address, Dev, Hop, Knob, Link, Select, Sysctl};
 
 /// One change.
@@ -26,7 +26,7 @@ pub enum Op {
     AddLink {
         /// Its name.
         dev: Dev,
-        /// What it is.
+        /// Its kind.
         link: Link,
     },
     /// Set a device up.
@@ -58,16 +58,16 @@ pub enum Op {
         table: u32,
         /// The destination.
         dst: IpNet,
-        /// Where it leads.
+        /// The next hop.
         hop: Hop,
     },
     /// Delete a route.
     DelRoute(SeenRoute),
     /// Make a rule.
     AddRule {
-        /// Which packets.
+        /// The selected packets.
         select: Select,
-        /// Where they are looked up.
+        /// The routing table.
         table: u32,
         /// The rule's place.
         priority: u32,

@@ -1,4 +1,4 @@
-//! What of the kernel's state is ours. Nothing else in this crate decides that, and nothing that is not ours is changed.
+//! The rule that makes kernel objects ours. Nothing else in this crate decides that, and no plan changes a foreign object.
 //!
 //! The marks are those of ovn-bgp-agent, so that a node can be taken over from it without touching a working route. An operator may
 //! have things of the same kind in the same places: a rule with our priority and a selector of its own, a static or blackhole route in
@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-use super::seen::{Kind, Observed, SeenLink, SeenRoute, SeenRule, is_host, protocol};
+use super::observed::{Kind, Observed, SeenLink, SeenRoute, SeenRule, is_host, protocol};
 use super::state::{Address, Dev, Hop};
 use super::tables::{Tables, is_vlan_name, vlan_device};
 
@@ -48,7 +48,7 @@ impl Own {
     }
 }
 
-/// What is ours in what is seen.
+/// Our objects in an observed state.
 #[derive(Debug)]
 pub struct Ours<'a> {
     own: &'a Own,

@@ -10,19 +10,20 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use reconcile::{Class, ObjectId, Problem};
 
+use super::observed::{Kind, Observed, SeenLink, SeenRoute, default_metric, is_host, protocol};
 use super::op::Op;
 use super::own::Ours;
-use super::seen::{Kind, Observed, SeenLink, SeenRoute, default_metric, is_host, protocol};
+use super::paths::DesiredWays;
 use super::state::{Address, Desired, Dev, Family, Hop, Link, Rule, Select, Table};
 use super::tables::Tables;
-use super::way::Wanted;
+use crate::ProblemCode;
 use crate::part::Part;
 use crate::part::keep::Keep;
 use crate::part::kind::Kind as Counted;
 use crate::part::object;
 use crate::part::phase::Phase;
 
-/// What leads from `have` to `want`.
+/// The steps from `have` to `want`.
 pub fn plan(want: &Desired, keep: &Keep, have: &Observed) -> Part<Op> {
     whole(want, keep, have, &Tables::resolve(want, have))
 }
@@ -98,7 +99,7 @@ impl<'a> Planner<'a> {
             self.part.push(Phase::Device, object::table(bridge), op);
         }
         for (bridge, why) in &self.tables.refused {
-            self.problem(bridge, "no-table", format!("has no routing table: {why}"));
+            self.problem(bridge, ProblemCode::NoTable, format!("has no routing table: {why}"));
         }
     }
 
@@ -169,15 +170,15 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What stands in the way of a device.
-    fn obstacle(&self, dev: &Dev, link: &Link, seen: Option<&SeenLink>) -> Option<(&'static str, String)> {
+    /// The problem that prevents the creation of a device, with its code.
+    fn obstacle(&self, dev: &Dev, link: &Link, seen: Option<&SeenLink>) -> Option<(ProblemCode, String)> {
         let taken = |what: &str| {
             let message = format!("a device of this name is there and is not {what}; rename or remove it");
-            Some(("device-in-the-way", message))
+            Some((ProblemCode::DeviceInTheWay, message))
         };
         match (link, seen.map(|seen| &seen.kind)) {
             (Link::Bridge, None) => Some((
-                "bridge-missing",
+                ProblemCode::BridgeMissing,
                 "the bridge mappings name this bridge and Open vSwitch has not made it; make it (ovs-vsctl add-br) or \
                  correct ovn-bridge-mappings"
                     .into(),
@@ -185,19 +186,19 @@ impl<'a> Planner<'a> {
             (Link::Vlan { parent, .. } | Link::Port { bridge: parent }, _)
                 if self.want.links.get(parent) == Some(&Link::Bridge) && !self.have.links.contains_key(parent) =>
             {
-                Some(("bridge-missing", format!("the bridge {parent} is not there")))
+                Some((ProblemCode::BridgeMissing, format!("the bridge {parent} is not there")))
             }
             (Link::Vrf { table }, seen) => {
                 let other = self.have.links.iter().find(|(name, l)| *name != dev && l.kind == Kind::Vrf(*table));
                 match (other, seen) {
                     (Some((other, _)), _) => Some((
-                        "table-in-use",
+                        ProblemCode::TableInUse,
                         format!("routing table {table} belongs to VRF {other}; choose another bgp_vrf_table_id"),
                     )),
                     (None, None) => None,
                     (None, Some(kind)) if *kind == Kind::Vrf(*table) => None,
                     (None, Some(Kind::Vrf(n))) => Some((
-                        "device-in-the-way",
+                        ProblemCode::DeviceInTheWay,
                         format!("the VRF has table {n} and not {table}; set bgp_vrf_table_id to {n} or delete the VRF"),
                     )),
                     (None, Some(_)) => taken("a VRF"),
@@ -205,7 +206,7 @@ impl<'a> Planner<'a> {
             }
             (Link::Dummy { master }, seen) => match seen {
                 _ if master.as_ref().is_some_and(|m| self.unusable_vrf(m)) => {
-                    Some(("no-vrf", "its VRF cannot be made".into()))
+                    Some((ProblemCode::NoVrf, "its VRF cannot be made".into()))
                 }
                 None | Some(Kind::Dummy) => None,
                 Some(_) => taken("a dummy device"),
@@ -215,7 +216,7 @@ impl<'a> Planner<'a> {
                 _ => taken(&format!("VLAN {tag} of {parent}")),
             },
             (Link::Vlan { .. }, None) if self.have.lacks_vlans => Some((
-                "no-vlan-devices",
+                ProblemCode::NoVlanDevices,
                 "the kernel makes no VLAN devices; load its module 8021q, or set vlan_device to auto or internal to have \
                  Open vSwitch make a port instead"
                     .into(),
@@ -235,7 +236,7 @@ impl<'a> Planner<'a> {
 
     fn addresses(&mut self) {
         let (want, have, announce) = (self.want, self.have, &self.want.own.announce);
-        let wanted = Wanted::new(self.want);
+        let wanted = DesiredWays::new(self.want);
         let native = self.native();
         let announcement = |net| Address { dev: announce.clone(), net };
         for address in self.focus.of(&want.addresses, |net| want.addresses.get(&announcement(net))) {
@@ -249,7 +250,7 @@ impl<'a> Planner<'a> {
                 self.part.problems.push(Problem::warning(
                     object,
                     Class::Refused,
-                    "announced-by-ovn",
+                    ProblemCode::AnnouncedByOvn,
                     message,
                 ));
                 continue;
@@ -263,7 +264,7 @@ impl<'a> Planner<'a> {
             }
             if announced && wanted.way(address.net.addr()).is_none() {
                 let message = "no rule and route is wanted for it, so packets for it would be lost; it is not announced";
-                self.part.problems.push(Problem::error(object, Class::Bug, "no-way", message));
+                self.part.problems.push(Problem::error(object, Class::Bug, ProblemCode::NoWay, message));
                 continue;
             }
             let phase = if announced { Phase::Announce } else { Phase::Base };
@@ -307,7 +308,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Whether what carries a prefix goes for a while, as another device takes the place of the one it goes through.
-    fn loses_its_way(&self, wanted: &Wanted<'_>, net: IpNet) -> bool {
+    fn loses_its_way(&self, wanted: &DesiredWays<'_>, net: IpNet) -> bool {
         !self.replaced.is_empty()
             && wanted.way(net.network()).is_some_and(|(_, hop)| self.replaced.contains(&hop.dev))
     }
@@ -330,7 +331,7 @@ impl<'a> Planner<'a> {
 
     fn routes(&mut self) {
         let (want, have, tables) = (self.want, self.have, self.tables);
-        let ways = Wanted::new(want);
+        let ways = DesiredWays::new(want);
         let mut settled: BTreeSet<&SeenRoute> = BTreeSet::new();
         let wanted = |net| {
             let keys = want.bridges().map(move |bridge| (Table::Bridge(bridge.clone()), net));
@@ -479,7 +480,12 @@ impl<'a> Planner<'a> {
                 "the kernel forwards no such packets, so nothing that is announced is reached; set {key}=1"
             );
             let node = ObjectId::new("sysctl", key);
-            self.part.problems.push(Problem::warning(node, Class::Refused, "no-forwarding", message));
+            self.part.problems.push(Problem::warning(
+                node,
+                Class::Refused,
+                ProblemCode::NoForwarding,
+                message,
+            ));
         }
     }
 
@@ -529,7 +535,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn problem(&mut self, dev: &Dev, code: &str, message: String) {
+    fn problem(&mut self, dev: &Dev, code: ProblemCode, message: String) {
         self.part.problems.push(Problem::error(object::device(dev), Class::Refused, code, message));
     }
 }

@@ -1,4 +1,4 @@
-//! What can be wanted of the kernel.
+//! The desired state of the kernel.
 //!
 //! Tables are named by the bridge they are for, not by number: which number a bridge has is written in `rt_tables`, which
 //! is part of what is observed, and a plan gives a number to a bridge that has none.
@@ -101,7 +101,7 @@ impl Family {
     }
 }
 
-/// Which packets a rule is for.
+/// The packets that a rule selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Select {
@@ -124,13 +124,13 @@ impl Select {
 /// A rule that sends packets to a table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Rule {
-    /// Which packets.
+    /// The selected packets.
     pub select: Select,
-    /// Where they are looked up. The priority is [`Own::priority`].
+    /// The routing table. The priority is [`Own::priority`].
     pub table: Table,
 }
 
-/// Where a route leads. Without `via` its scope is link, with it universe; its protocol is boot.
+/// The next hop of a route. Without `via` its scope is link, with it universe; its protocol is boot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Hop {
     /// The device.
@@ -144,7 +144,7 @@ pub struct Hop {
 pub struct Sysctl {
     /// The device.
     pub dev: Dev,
-    /// Which switch.
+    /// The sysctl.
     pub knob: Knob,
 }
 
@@ -168,10 +168,10 @@ impl Sysctl {
     }
 }
 
-/// What the kernel should have. A copy costs nothing, and what two of them differ in is found without looking at the rest.
+/// The desired state of the kernel. A copy costs nothing, and the cost of comparing two depends on their differences only.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Desired {
-    /// What belongs to us there.
+    /// The names and numbers that mark our objects.
     pub own: Own,
     /// Devices. Those of kind [`Link::Bridge`] are the provider bridges; their tables are ours.
     pub links: OrdMap<Dev, Link>,
@@ -202,7 +202,7 @@ impl Desired {
         self.rules.range(first..).take_while(move |rule| rule.select == select)
     }
 
-    /// How many things of a kind are wanted. What is announced is found without looking at all of it, as it is the most.
+    /// The number of desired objects of a kind. Announcements, the most numerous kind, are counted without visiting each.
     pub fn count(&self, kind: Kind) -> usize {
         let announce = &self.own.announce;
         let before = || self.addresses.iter().take_while(|address| address.dev < *announce).count();

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::observed::{Observed, protocol};
 use super::own::{Own, is_plain};
-use super::seen::{Observed, protocol};
 use super::state::{Desired, Dev, Family};
 
 /// Numbers with a meaning of their own: unspec, default, main, local.
@@ -51,7 +51,7 @@ impl RtTables {
     }
 }
 
-/// Which table is whose.
+/// The routing tables and their owners.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tables {
     /// The numbers of the provider bridges.
@@ -167,7 +167,7 @@ fn was_a_bridge(own: &Own, have: &Observed, table: u32, name: &Dev) -> bool {
     looks_like(have, table, name) || orphan()
 }
 
-/// How many letters of a bridge's name a VLAN device's name has: the kernel takes 15 in all.
+/// The number of letters of a bridge's name in a VLAN device's name: the kernel accepts 15 in all.
 pub const BRIDGE_LETTERS: usize = 10;
 
 /// The name of the device of a VLAN on a bridge.

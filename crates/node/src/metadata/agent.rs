@@ -275,7 +275,7 @@ impl Shared {
 
 fn missing(name: &Str) -> Waiting {
     Waiting(format!(
-        "the Chassis row {name:?} in the Southbound database; see whether ovn-controller runs here"
+        "the Chassis row {name:?} in the Southbound database; check that ovn-controller is running here"
     ))
 }
 

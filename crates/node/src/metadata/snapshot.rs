@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use ovn::PortType;
 use ovn::sb::{Chassis, ChassisPrivate, DatapathBinding, PortBinding, SbGlobal};
-use ovsdb::model::Condition;
-use ovsdb::wire::clause::Function;
-use ovsdb::{Model, Set, Str, Uuid, Weak};
+use ovsdb::{Condition, Function, Model, Set, Str, Uuid, Weak};
 
 use super::desired::Decision;
 use crate::connections::switch::{setting, system_id};
@@ -80,7 +78,7 @@ pub fn southbound_model(system_id: &Str, chassis: Option<Uuid>) -> Model {
 
 /// The port bindings that matter: all localports, and those of this chassis. A live migration lists its target in
 /// `additional_chassis` first.
-pub fn ports(chassis: Option<Uuid>) -> Condition {
+pub fn ports(chassis: Option<Uuid>) -> Condition<PortBinding> {
     let mut rows = Condition::column(PortBinding::KIND, Function::Equal, &PortType::Localport);
     if let Some(chassis) = chassis {
         let chassis = Weak::<Chassis>::new(chassis);

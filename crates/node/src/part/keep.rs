@@ -1,4 +1,4 @@
-//! What a decider could not decide about, and so has to stay as it is.
+//! Objects that a decider could not decide about, so that no plan changes them.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use reconcile::ObjectId;
 
 use crate::kernel::Dev;
-use crate::kernel::seen::is_host;
+use crate::kernel::observed::is_host;
 
 /// Objects to keep, in the words of the data plane. The driver drops steps on the objects themselves; this is for what others
 /// would take from them: the rule of a subnet in which an address is kept, the announcements in a subnet that is kept.

@@ -1,4 +1,4 @@
-//! What a node's data plane is made of, counted by kind.
+//! The kinds of objects of a node's data plane, and their counts.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 /// A kind of thing.
@@ -62,7 +62,7 @@ impl Kind {
     }
 }
 
-/// How many of a kind.
+/// The counts of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
     /// Wanted.
@@ -73,12 +73,12 @@ pub struct Count {
     pub pending: usize,
 }
 
-/// How many of each kind.
+/// The counts of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts([Count; Kind::ALL.len()]);
 
 impl Counts {
-    /// How many of a kind.
+    /// The counts of one kind.
     pub fn of(&self, kind: Kind) -> Count {
         self.0[kind as usize]
     }
@@ -97,12 +97,12 @@ impl Counts {
         }
     }
 
-    /// How many things are wanted, of whatever kind.
+    /// The number of desired objects of all kinds.
     pub fn want(&self) -> usize {
         self.0.iter().map(|count| count.want).sum()
     }
 
-    /// How many of them are there.
+    /// The number of them that are in place.
     pub fn have(&self) -> usize {
         self.0.iter().map(|count| count.have).sum()
     }

@@ -1,5 +1,4 @@
-//! What one target of a node has to say for a plan that several make together: its changes with their time, what it counts, and what
-//! cannot be planned.
+//! The contribution of one target to the node's common plan: its steps with their phases, its counts, and its problems.
 //!
 //! | file | holds |
 //! |---|---|
@@ -24,22 +23,22 @@ use phase::Phase;
 /// A change with its time and the object it serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedStep<Op> {
-    /// When.
+    /// The phase.
     pub phase: Phase,
     /// For what.
     pub object: ObjectId,
-    /// What.
+    /// The change.
     pub op: Op,
 }
 
-/// What one target has to say.
+/// The contribution of one target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part<Op> {
     /// Its changes, in no order but that of their phases.
     pub steps: Vec<PlannedStep<Op>>,
-    /// How many things are wanted, and how many of them are there.
+    /// The number of desired objects, and the number of them that are in place.
     pub counts: Counts,
-    /// What cannot be planned.
+    /// The problems of objects that cannot be planned.
     pub problems: Vec<reconcile::Problem>,
 }
 

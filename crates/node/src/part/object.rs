@@ -1,4 +1,4 @@
-//! How objects of the data plane are named.
+//! The names of objects of the data plane.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ pub fn subnet(net: IpNet) -> ObjectId {
     ObjectId::new("subnet", format_smolstr!("{}", net.trunc()))
 }
 
-/// What a prefix stands for: a host prefix for an address, any other for a subnet.
+/// The object of a prefix: an address for a host prefix, a subnet for any other.
 pub fn prefix(net: IpNet) -> ObjectId {
     if net.prefix_len() == net.max_prefix_len() { address(net.addr()) } else { subnet(net) }
 }

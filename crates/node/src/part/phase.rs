@@ -5,7 +5,7 @@
 //! follows from it the fabric may be given time to forget the address; that is no phase, as nothing else waits for it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-/// When a change is due, in this order.
+/// The phases of a plan, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Tables get their names, VRFs are made.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// What was withdrawn, and until when its way stays. Of a prefix it is the first address that stands for it.
+/// Withdrawn addresses, each with the time until which its rule and route stay. The first address represents a prefix.
 #[derive(Debug, Default)]
 pub(super) struct Drains {
     until: BTreeMap<IpAddr, Instant>,

@@ -9,15 +9,15 @@
 //! | [`vlans`] | who makes the device of a VLAN |
 //! | [`plan`] | the parts' plans in that order |
 //! | `drain` | what was withdrawn a moment ago, and has to be carried a while longer |
-//! | [`needs`] | whether a step may be taken, whatever became of those before it |
+//! | [`preconditions`] | whether a step may be taken, whatever became of those before it |
 //! | [`reserved`], [`surroundings`] | prefixes that are never wired, and what the node lives by |
 //! | [`unclaimed`] | what was announced before, and is not to be withdrawn though nobody is known to want it |
 //! | [`view`] | what the last look found |
 //! | [`Plane`] | the target |
 
 mod drain;
-pub mod needs;
 pub mod plan;
+pub mod preconditions;
 pub mod reserved;
 pub mod state;
 pub mod surroundings;

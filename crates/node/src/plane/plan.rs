@@ -8,11 +8,12 @@ use std::time::Duration;
 use ipnet::IpNet;
 use reconcile::{Class, ObjectId, Plan, Problem};
 
-use super::needs::Ground;
+use super::preconditions::Ground;
 use super::state::{Act, Desired, MASS, Needs, Observed, Op};
-use super::vlans::Arranged;
-use crate::kernel::plan::settled::{self, Settled};
-use crate::kernel::way::{Gone, OurRules, There, Wanted};
+use super::vlans::ArrangedVlans;
+use crate::ProblemCode;
+use crate::kernel::paths::{DesiredWays, ObservedWays, OurRules, RemovedWays};
+use crate::kernel::plan::settled::{self, SettledKernel};
 use crate::kernel::{Address, Select};
 use crate::part::keep::Keep;
 use crate::part::kind::Counts;
@@ -21,21 +22,21 @@ use crate::part::phase::Phase;
 use crate::part::{Part, PlannedStep};
 use crate::{flows, frr, kernel, ports};
 
-/// What leads from `have` to `want`.
+/// The steps from `have` to `want`.
 pub fn plan(want: &Desired, keep: &BTreeSet<ObjectId>, have: &Observed) -> Plan<Op> {
     plan_after(&mut None, want, keep, have).0
 }
 
 /// The same, by way of what is known to be settled, with how many of each kind there are. It is noted what is settled now.
 pub fn plan_after(
-    settled: &mut Option<Settled>,
+    settled: &mut Option<SettledKernel>,
     want: &Desired,
     keep: &BTreeSet<ObjectId>,
     have: &Observed,
 ) -> (Plan<Op>, Counts) {
     let mut keep = Keep::new(keep);
     let spared = spare(&mut keep, want, have);
-    let vlans = Arranged::new(want, have);
+    let vlans = ArrangedVlans::new(want, have);
     let device = |dev: &kernel::Dev| have.kernel.links.contains_key(dev);
     let mut all = Part::default();
     absorb(&mut all, settled::plan(settled, &vlans.kernel, &keep, &vlans.seen), Act::Kernel);
@@ -58,7 +59,7 @@ pub fn plan_after(
         return (plan, counts);
     }
     steps.sort_by_key(|step| step.phase);
-    let (ways, rules) = (Wanted::new(&want.kernel), OurRules::new(&want.kernel, &have.kernel));
+    let (ways, rules) = (DesiredWays::new(&want.kernel), OurRules::new(&want.kernel, &have.kernel));
     for PlannedStep { phase, object, op: act } in steps {
         let at_once = is_reserved(want, &act);
         let needs = if at_once { Needs::Nothing } else { needs(&act, phase, want, &ways, &rules) };
@@ -122,8 +123,8 @@ fn announced<'a>(own: &'a kernel::Own, have: &'a kernel::Observed) -> impl Itera
 fn spare(keep: &mut Keep, want: &Desired, have: &Observed) -> Option<Problem> {
     let unclaimed = want.unclaimed.as_ref()?;
     let own = &want.kernel.own;
-    let ways = There::new(OurRules::new(&want.kernel, &have.kernel), &have.kernel);
-    let works = |net: &IpNet| ways.has_way(net.network(), &Gone::default());
+    let ways = ObservedWays::new(OurRules::new(&want.kernel, &have.kernel), &have.kernel);
+    let works = |net: &IpNet| ways.has_way(net.network(), &RemovedWays::default());
     let spared: BTreeSet<IpNet> = announced(own, &have.kernel)
         .filter(|net| unclaimed.has(net.network()) && works(net) && want.reserved.overlap(*net).is_none())
         .collect();
@@ -135,7 +136,7 @@ fn spare(keep: &mut Keep, want: &Desired, have: &Observed) -> Option<Problem> {
         spared.first()?
     );
     let object = ObjectId::new("announcements", own.announce.clone());
-    Some(Problem::warning(object, Class::Refused, "kept-unclaimed", message))
+    Some(Problem::warning(object, Class::Refused, ProblemCode::KeptUnclaimed, message))
 }
 
 /// Leaves out withdrawals, and the removals that follow from them, when they are too many to be believed at once.
@@ -164,7 +165,7 @@ fn hold_mass_withdrawal(
          back; they are held for a while and withdrawn if that lasts"
     );
     let object = ObjectId::new("announcements", own.announce.clone());
-    Some(Problem::warning(object, Class::Transient, "mass-withdraw-held", message))
+    Some(Problem::warning(object, Class::Transient, ProblemCode::MassWithdrawHeld, message))
 }
 
 /// Leaves out what would take the way from an address that was withdrawn a moment ago, or is withdrawn by this plan and then
@@ -180,7 +181,7 @@ fn carry_on(plan: &mut Plan<Op>, kernel: &kernel::Observed, have: &Observed) {
     plan.steps.retain(|step| !step.op.phase.removes() || ground.allows(&step.op));
 }
 
-fn needs(act: &Act, phase: Phase, want: &Desired, ways: &Wanted<'_>, rules: &OurRules) -> Needs {
+fn needs(act: &Act, phase: Phase, want: &Desired, ways: &DesiredWays<'_>, rules: &OurRules) -> Needs {
     let way = |ip| {
         let way = ways.way(ip).and_then(|(bridge, hop)| Some((hop, flows_for(bridge, hop, want)?)));
         let (hop, flows) = way.unzip();

@@ -13,7 +13,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use crate::kernel::Dev;
 
-/// Why a prefix is reserved. Of one that has several reasons the first in this order is told.
+/// The reason why a prefix is reserved. Of several reasons, the first in this order is reported.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reserve {
     /// An address of this node.
@@ -58,7 +58,7 @@ pub struct ReservedPrefixes {
 }
 
 impl ReservedPrefixes {
-    /// What is reserved on every node.
+    /// The prefixes that are reserved on every node.
     pub fn martians() -> Self {
         let v4 = |a, b, len| Ipv4Net::new_assert(Ipv4Addr::new(a, b, 0, 0), len).into();
         let v6 = |a, b, len| Ipv6Net::new_assert(Ipv6Addr::new(a, b, 0, 0, 0, 0, 0, 0), len).into();

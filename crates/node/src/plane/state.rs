@@ -1,4 +1,4 @@
-//! What can be wanted of a node's data plane, what can be seen of it and what can be done.
+//! The desired and the observed state of a node's data plane, and its operations.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::BTreeSet;
@@ -10,27 +10,27 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::reserved::ReservedPrefixes;
-use super::unclaimed::Unclaimed;
+use super::unclaimed::UnclaimedAnnouncements;
 use super::vlans::VlanDevice;
 use crate::flows::Flow;
-use crate::kernel::way::OurRules;
+use crate::kernel::paths::OurRules;
 use crate::kernel::{Dev, Hop};
 use crate::part::kind::Kind;
 use crate::part::phase::Phase;
 use crate::{flows, frr, kernel, ports};
 
-/// What the data plane should be.
+/// The desired data plane.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Desired {
     /// Devices, addresses, rules, routes, neighbours.
     pub kernel: kernel::Desired,
-    /// Who makes the devices of VLANs ([`kernel::Link::Vlan`]).
+    /// The program that creates the devices of VLANs ([`kernel::Link::Vlan`]).
     pub vlan_device: VlanDevice,
     /// Flows of the provider bridges.
     pub flows: flows::Desired,
     /// FRR's stanzas; without them FRR is left alone.
     pub frr: Option<frr::Desired>,
-    /// How long the way of an address stays after its announcement is gone (`withdraw_drain_ms`).
+    /// Delay between the withdrawal of an address and the removal of its rule and route (`withdraw_drain_ms`).
     pub drain: Duration,
     /// Whether a plan that withdraws more than half of what is announced, and more than [`MASS`] addresses, is to wait: its
     /// withdrawals are left out and reported. A decider sets it for a while after its inputs came back
@@ -39,12 +39,12 @@ pub struct Desired {
     /// Whether this is not all that should be, as not all is known yet: whatever else is there stays.
     pub partial: bool,
     /// Announcements that nobody is known to want, and that stay all the same.
-    pub unclaimed: Option<Unclaimed>,
+    pub unclaimed: Option<UnclaimedAnnouncements>,
     /// Prefixes of which nothing may stay, whatever else does.
     pub reserved: Arc<ReservedPrefixes>,
 }
 
-/// So many addresses are withdrawn without a second thought.
+/// The number of addresses that a plan may withdraw even after a reconnect.
 pub const MASS: usize = 20;
 
 /// The data plane as it is.
@@ -58,7 +58,7 @@ pub struct Observed {
     pub flows: Arc<flows::Observed>,
     /// FRR.
     pub frr: Arc<frr::Observed>,
-    /// What was withdrawn a moment ago, and is still to be carried; of a prefix its first address.
+    /// Recently withdrawn addresses whose packets are still forwarded; a prefix is represented by its first address.
     pub draining: Arc<BTreeSet<IpAddr>>,
 }
 
@@ -68,10 +68,10 @@ pub struct Op {
     /// The change.
     #[serde(flatten)]
     pub act: Act,
-    /// What it needs.
+    /// Its precondition.
     #[serde(skip)]
     pub needs: Needs,
-    /// When it is due.
+    /// Its phase.
     #[serde(skip)]
     pub phase: Phase,
     /// For how long what it withdraws is still carried.
@@ -146,7 +146,7 @@ pub enum Act {
     Frr(frr::Op),
 }
 
-/// What must hold when a change is made, whatever became of the changes before it: they may have failed, or wait.
+/// The precondition of a change, checked when its turn comes: earlier changes may have failed or wait.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Needs {
     /// Nothing.
@@ -158,7 +158,7 @@ pub enum Needs {
     Way {
         /// Our rules.
         rules: OurRules,
-        /// Where the route has to lead.
+        /// The required next hop of the route.
         hop: Option<Hop>,
         /// The flows, with their bridge.
         flows: Vec<(Dev, Flow)>,

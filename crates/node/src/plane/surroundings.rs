@@ -1,4 +1,4 @@
-//! What the node lives by besides its data plane: its own addresses, its next hops, its BGP neighbours.
+//! The node's own network besides its data plane: its addresses, its next hops, its BGP neighbours.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,10 +6,10 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::kernel::seen::Kind;
+use crate::kernel::observed::Kind;
 use crate::kernel::{self, Address, Dev, Family};
 
-/// What one look found of it.
+/// The result of one observation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Surroundings {
     /// The addresses of devices with their prefix lengths, without those that are announced and those in VRFs. A VRF is a routing

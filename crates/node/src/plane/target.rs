@@ -9,42 +9,42 @@ use tokio::sync::watch;
 use tracing::info;
 
 use super::drain::Drains;
-use super::needs::Ground;
 use super::plan;
+use super::preconditions::Ground;
 use super::state::{Act, Desired, Observed, Op};
 use super::view::{Looks, View};
-use crate::bgp::PORT_MARK;
 use crate::flows;
 use crate::flows::{FlowError, Flows};
 use crate::frr::{self, Frr, VtyError};
-use crate::kernel::plan::settled::Settled;
+use crate::kernel::plan::settled::SettledKernel;
 use crate::kernel::{self, Dev, Family, Kernel, KernelError};
 use crate::part::kind::Counts;
 use crate::part::phase::Phase;
 use crate::ports::{PortMark, Ports};
 
-/// So many steps are taken at once; then others of the process have their turn.
+/// Maximum number of steps between two yields to other tasks of the process.
 const BATCH: usize = 256;
 
-/// Where the parts of the data plane are.
+/// The files and sockets of the data plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// iproute2's file of table names.
     pub rt_tables: PathBuf,
     /// Open vSwitch's run directory, in which the sockets of bridges are (`OVS_RUNDIR`).
     pub ovs_rundir: PathBuf,
-    /// What marks the ports of the role that this data plane is of.
+    /// The mark of the ports of the role that owns this data plane.
     pub port_mark: PortMark,
     /// FRR.
     pub frr: frr::Config,
 }
 
-impl Default for Config {
-    fn default() -> Self {
+impl Config {
+    /// The usual places, for a role whose ports have this mark.
+    pub fn new(port_mark: PortMark) -> Self {
         Config {
             rt_tables: "/etc/iproute2/rt_tables".into(),
             ovs_rundir: "/run/openvswitch".into(),
-            port_mark: PORT_MARK,
+            port_mark,
             frr: frr::Config::default(),
         }
     }
@@ -58,9 +58,10 @@ pub struct Plane {
     flows: Flows,
     frr: Frr,
     drains: Drains,
-    /// What was found to be as wanted since all was read: saves work, and decides nothing.
-    settled: Option<Settled>,
-    /// What the last plan counted.
+    /// The part of the kernel that agreed with the desired state since the last full observation. It saves work and never changes the
+    /// result.
+    settled: Option<SettledKernel>,
+    /// The counts of the last plan.
     counts: Counts,
     looks: Looks,
     /// Whether this is not the first whole plan: what that one takes away was there before us.
@@ -103,7 +104,7 @@ impl Plane {
         [self.kernel.changes(), self.flows.changes(), frr, late, self.drains.changes()]
     }
 
-    /// Where the last look at it is to be found.
+    /// A reader of the last observation.
     pub fn view(&self) -> View {
         self.looks.view()
     }
@@ -167,7 +168,7 @@ impl Plane {
     }
 }
 
-/// How an operator keeps something that looks like ours and is not.
+/// Advice for an operator who wants to keep a foreign object that looks like ours.
 fn how_to_keep(op: &Op) -> Option<&'static str> {
     let Act::Kernel(op) = &op.act else { return None };
     Some(match op {

@@ -10,11 +10,11 @@ use tokio::sync::watch;
 use super::state::{Desired, Observed};
 use super::surroundings::Surroundings;
 use crate::flows;
-use crate::frr::{self, Answering};
+use crate::frr::{self, FrrReplies};
 use crate::kernel::{self, Address, Dev, Own};
 use crate::part::kind::Counts;
 
-/// What one look found.
+/// The result of one observation.
 #[derive(Debug, Clone)]
 pub struct Look {
     own: Own,
@@ -25,9 +25,9 @@ pub struct Look {
     flows: Arc<flows::Observed>,
     /// The bridges with patch ports into the overlay.
     bridges: BTreeSet<Dev>,
-    /// How many of each kind are wanted, there and to be changed.
+    /// The counts of each kind: desired, in place, and pending.
     pub counts: Counts,
-    /// How many addresses and prefixes were withdrawn a moment ago, and are still carried.
+    /// The number of recently withdrawn addresses and prefixes whose packets are still forwarded.
     pub draining: usize,
 }
 
@@ -49,17 +49,17 @@ impl Look {
         self.bridges.iter().map(|bridge| (bridge, self.flows.get(bridge))).collect()
     }
 
-    /// What the node lives by besides its data plane.
+    /// The node's own network besides its data plane.
     pub fn surroundings(&self) -> Surroundings {
         Surroundings::new(&self.own.announce, &self.kernel, self.neighbours.clone())
     }
 }
 
-/// Where the last look is to be found.
+/// A reader of the last observation.
 #[derive(Debug, Clone)]
 pub struct View {
     looks: watch::Receiver<Option<Arc<Look>>>,
-    answering: watch::Receiver<Answering>,
+    answering: watch::Receiver<FrrReplies>,
 }
 
 impl View {
@@ -68,8 +68,8 @@ impl View {
         self.looks.borrow().clone()
     }
 
-    /// How FRR answers.
-    pub fn answering(&self) -> Answering {
+    /// The times of FRR's replies.
+    pub fn answering(&self) -> FrrReplies {
         *self.answering.borrow()
     }
 
@@ -79,16 +79,16 @@ impl View {
     }
 }
 
-/// Where a target leaves its looks.
+/// The place where a target publishes its observations.
 #[derive(Debug)]
 pub(crate) struct Looks {
     looks: watch::Sender<Option<Arc<Look>>>,
-    answering: watch::Receiver<Answering>,
+    answering: watch::Receiver<FrrReplies>,
 }
 
 impl Looks {
     /// Nothing was looked at yet, and this is how FRR answers.
-    pub(crate) fn new(answering: watch::Receiver<Answering>) -> Self {
+    pub(crate) fn new(answering: watch::Receiver<FrrReplies>) -> Self {
         Looks { looks: watch::Sender::default(), answering }
     }
 
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn neighbours_are_known_while_bgpd_is_silent() {
-        let looks = Looks::new(watch::channel(Answering::default()).1);
+        let looks = Looks::new(watch::channel(FrrReplies::default()).1);
         let see = |frr: frr::Observed| {
             let (kernel, ports, flows, draining) = Default::default();
             let have = Observed { kernel, ports, flows, frr: Arc::new(frr), draining };

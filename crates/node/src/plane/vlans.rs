@@ -1,4 +1,4 @@
-//! Who makes the device that a VLAN is met on: the kernel, or Open vSwitch where the kernel makes none.
+//! The creator of a VLAN's device: the kernel, or Open vSwitch if the kernel has no 8021q.
 //!
 //! The device has the same name either way, and all that stands on it is the same. What is there and works is left alone; one
 //! that has to give way to the other is deleted before the other is made, and nothing is announced through it meanwhile.
@@ -8,11 +8,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::state::{Desired, Observed};
-use crate::kernel::seen::Kind;
+use crate::kernel::observed::Kind;
 use crate::kernel::{self, Link};
 use crate::ports::{self, Port};
 
-/// Who makes the devices of VLANs.
+/// The program that creates the devices of VLANs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum VlanDevice {
     /// The kernel, unless it makes none; but what is there stays.
@@ -24,20 +24,20 @@ pub enum VlanDevice {
     Internal,
 }
 
-/// What is wanted and what is seen, once it is settled who makes the devices of VLANs.
+/// Desired and observed state, after the creator of the VLANs' devices is chosen.
 #[derive(Debug)]
-pub(super) struct Arranged<'a> {
-    /// What is wanted of the kernel: what Open vSwitch makes is not to be made by it.
+pub(super) struct ArrangedVlans<'a> {
+    /// The desired state of the kernel, without the devices that Open vSwitch creates.
     pub(super) kernel: Cow<'a, kernel::Desired>,
-    /// What is seen of the kernel, with what the switch's database knows better.
+    /// The observed state of the kernel, corrected by the switch's database.
     pub(super) seen: Arc<kernel::Observed>,
     /// The ports that are wanted.
     pub(super) ports: ports::Desired,
 }
 
-impl<'a> Arranged<'a> {
+impl<'a> ArrangedVlans<'a> {
     pub(super) fn new(want: &'a Desired, have: &Observed) -> Self {
-        let mut out = Arranged {
+        let mut out = ArrangedVlans {
             kernel: Cow::Borrowed(&want.kernel),
             seen: Arc::clone(&have.kernel),
             ports: ports::Desired::new(),

@@ -10,7 +10,7 @@ use reconcile::Class;
 use super::observe::Ports;
 use super::state::{INTERNAL, Op, PortMark};
 
-/// Why a port was not changed.
+/// The reason why a change of a port failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// Nobody said where the switch's database is.
@@ -25,7 +25,7 @@ pub enum PortError {
 }
 
 impl PortError {
-    /// What will help.
+    /// The remedy.
     pub fn class(&self) -> Class {
         match self {
             PortError::NoDatabase => Class::Refused,

@@ -11,7 +11,7 @@
 //! | [`plan`] | what to change |
 //! | [`Ports`] | reads and changes them |
 //!
-//! Which VLANs are met on a port is decided where the kernel is seen too, in `plane/vlans.rs`.
+//! `plane/vlans.rs` decides which VLANs get a port, because that depends on the kernel, too.
 
 mod apply;
 mod observe;

@@ -14,7 +14,7 @@ use super::state::{INTERNAL, Observed, PortMark, Rows, SeenPort};
 #[derive(Debug)]
 pub struct Ports {
     pub(super) client: Option<Client>,
-    /// Which of them are ours.
+    /// The ones that are ours.
     pub(super) mark: PortMark,
     seen: Option<(Seq, Arc<Observed>)>,
 }
@@ -30,12 +30,12 @@ impl Ports {
         Ports { client: None, mark, seen: None }
     }
 
-    /// What marks ours.
+    /// The mark of our ports.
     pub fn mark(&self) -> PortMark {
         self.mark
     }
 
-    /// What is there. Without a database, nothing is.
+    /// The observed ports. Without a database there are none.
     pub fn observe(&mut self) -> Arc<Observed> {
         let Some(client) = &self.client else { return Arc::default() };
         let now = client.snapshot();

@@ -4,6 +4,7 @@
 use reconcile::{Class, Problem};
 
 use super::state::{Desired, Observed, Op, Port, SeenPort};
+use crate::ProblemCode;
 use crate::kernel::Dev;
 use crate::part::Part;
 use crate::part::keep::Keep;
@@ -11,17 +12,17 @@ use crate::part::kind::Kind;
 use crate::part::object;
 use crate::part::phase::Phase;
 
-/// What leads from `have` to `want`. `device` tells whether the kernel has a device.
+/// The steps from `have` to `want`. `device` returns whether the kernel has a device.
 pub fn plan(want: &Desired, keep: &Keep, have: &Observed, device: impl Fn(&Dev) -> bool) -> Part<Op> {
     let mut part = Part::default();
-    let mut problem = |dev: &Dev, class, code: &str, message: String| {
+    let mut problem = |dev: &Dev, class, code: ProblemCode, message: String| {
         part.problems.push(Problem::error(object::device(dev), class, code, message));
     };
     for (dev, _) in want.iter().filter(|(dev, _)| !have.ours.contains_key(*dev) && have.others.contains(*dev))
     {
         let message = "a port of this name is in Open vSwitch and was not made by the agent; rename or remove it \
                        (ovs-vsctl del-port)";
-        problem(dev, Class::Refused, "port-in-the-way", message.into());
+        problem(dev, Class::Refused, ProblemCode::PortInTheWay, message.into());
     }
     for (dev, seen) in have.ours.iter().filter(|(dev, seen)| stays(want, dev, seen) && !device(dev)) {
         let why = match &seen.error {
@@ -29,7 +30,7 @@ pub fn plan(want: &Desired, keep: &Keep, have: &Observed, device: impl Fn(&Dev) 
             None => "see that ovs-vswitchd runs".into(),
         };
         let message = format!("Open vSwitch has not made the device of this port yet; {why}");
-        problem(dev, Class::Transient, "no-device-of-port", message);
+        problem(dev, Class::Transient, ProblemCode::NoDeviceOfPort, message);
     }
     for (dev, port) in want {
         match have.ours.get(dev) {

@@ -1,4 +1,4 @@
-//! What can be wanted and seen of ports of provider bridges, and what marks them ours.
+//! The desired and the observed ports of provider bridges, and the mark of ours.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +51,7 @@ pub struct SeenPort {
     pub mac: Option<MacAddr>,
     /// Whether its interface is an internal one.
     pub internal: bool,
-    /// Why Open vSwitch could not make the device.
+    /// The reason why Open vSwitch could not create the device.
     pub error: Option<Str>,
     /// Its rows.
     #[serde(skip)]
@@ -69,7 +69,7 @@ pub struct Rows {
     pub interface: Ref<vswitch::Interface>,
 }
 
-/// What is seen of ports.
+/// The observed ports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Observed {
     /// Ours.
@@ -97,16 +97,16 @@ pub enum Op {
     Correct {
         /// Its name.
         dev: Dev,
-        /// What it must be.
+        /// The required kind.
         port: Port,
-        /// What it is.
+        /// Its kind.
         seen: SeenPort,
     },
     /// Delete a port of ours.
     Delete {
         /// Its name.
         dev: Dev,
-        /// What it is.
+        /// Its kind.
         seen: SeenPort,
     },
 }

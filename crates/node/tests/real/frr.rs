@@ -41,8 +41,8 @@ static NO_VRFS: LazyLock<Arc<kernel::Observed>> = LazyLock::new(Arc::default);
 fn with_vrf(addresses: &[&str]) -> Arc<kernel::Observed> {
     let link = |kind, master| kernel::SeenLink { index: 1, kind, up: true, master };
     let mut kernel = kernel::Observed::default();
-    kernel.links.insert("bgp-vrf".into(), link(kernel::seen::Kind::Vrf(10), None));
-    kernel.links.insert("bgp-nic".into(), link(kernel::seen::Kind::Dummy, Some("bgp-vrf".into())));
+    kernel.links.insert("bgp-vrf".into(), link(kernel::observed::Kind::Vrf(10), None));
+    kernel.links.insert("bgp-nic".into(), link(kernel::observed::Kind::Dummy, Some("bgp-vrf".into())));
     for net in addresses {
         kernel.addresses.insert(kernel::Address { dev: "bgp-nic".into(), net: net.parse().unwrap() });
     }

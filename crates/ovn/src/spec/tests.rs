@@ -165,13 +165,11 @@ fn words_cover_the_schemas_choices() {
     for (schema, table, column, words) in cases {
         let schema = DatabaseSchema::parse(schema).unwrap();
         let choices = schema.tables[table].columns[column].kind.key.limits().choices.clone().unwrap();
-        let ovsdb::wire::datum::Datum::Set(choices) = choices else {
-            panic!("{table}.{column}: choices are a set")
-        };
+        let ovsdb::wire::Datum::Set(choices) = choices else { panic!("{table}.{column}: choices are a set") };
         let choices: BTreeSet<String> = choices
             .iter()
             .map(|atom| match atom {
-                ovsdb::wire::atom::Atom::String(text) => text.to_string(),
+                ovsdb::wire::Atom::String(text) => text.to_string(),
                 other => panic!("{table}.{column}: {other}"),
             })
             .collect();

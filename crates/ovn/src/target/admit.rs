@@ -6,9 +6,9 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use ovsdb::model::ColumnSet;
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
-use ovsdb::wire::schema::{BaseKind, ColumnKind, DatabaseSchema};
+use ovsdb::wire::Atom;
+use ovsdb::wire::Datum;
+use ovsdb::wire::{BaseKind, ColumnKind, DatabaseSchema};
 
 use super::desired::Want;
 use super::state::Row;
@@ -23,7 +23,7 @@ pub(super) enum Refusal {
     #[error("this OVN has no column {1} in {0}")]
     NoColumn(&'static str, &'static str),
     /// More or fewer elements than the column allows.
-    #[error("{column} takes {min} to {max} elements, not {found}")]
+    #[error("{column} accepts {min} to {max} elements, not {found}")]
     Count {
         /// The column.
         column: &'static str,
@@ -35,10 +35,10 @@ pub(super) enum Refusal {
         found: usize,
     },
     /// A string that no server can parse. It would end the connection, and with it the changes of all other objects.
-    #[error("{0} has text with a NUL character, which OVSDB cannot hold")]
+    #[error("{0} contains a NUL character, which OVSDB cannot store")]
     Unreadable(&'static str),
     /// Not one of the values that the column allows.
-    #[error("{column} does not take {value} in this OVN")]
+    #[error("{column} does not accept {value} in this OVN")]
     Value {
         /// The column.
         column: &'static str,
@@ -48,7 +48,7 @@ pub(super) enum Refusal {
 }
 
 /// The columns of a desired row that can be written, and the reasons why the others cannot.
-pub(super) struct Admitted {
+pub(super) struct AdmittedColumns {
     /// Columns to write.
     pub(super) columns: ColumnSet,
     /// Whether the row can be written at all.
@@ -58,16 +58,16 @@ pub(super) struct Admitted {
 }
 
 /// Compares an object's desired columns of a row with the schema.
-pub(super) fn admit(want: &Want, schema: &DatabaseSchema) -> Admitted {
+pub(super) fn admit(want: &Want, schema: &DatabaseSchema) -> AdmittedColumns {
     let row: &dyn Row = &*want.row;
     let Some(table) = schema.tables.get(row.table()) else {
-        return Admitted {
+        return AdmittedColumns {
             columns: ColumnSet::EMPTY,
             row: false,
             refusals: vec![Refusal::NoTable(row.table())],
         };
     };
-    let mut admitted = Admitted { columns: ColumnSet::EMPTY, row: true, refusals: Vec::new() };
+    let mut admitted = AdmittedColumns { columns: ColumnSet::EMPTY, row: true, refusals: Vec::new() };
     for at in want.columns.iter() {
         let name = row.columns()[at].name;
         let datum = row.datum(at);
@@ -167,13 +167,13 @@ mod tests {
         let fields = Set::from([nb::SelectionField::IpSrc, nb::SelectionField::Ipv6Src]);
         let balancer = nb::LoadBalancer { selection_fields: fields, ..Default::default() };
         let (refusals, row, left_out) = admitted(balancer.clone(), OLD);
-        assert_eq!(refusals, ["selection_fields does not take ipv6_src in this OVN"]);
+        assert_eq!(refusals, ["selection_fields does not accept ipv6_src in this OVN"]);
         assert_eq!((row, left_out), (true, 1));
         assert_eq!(admitted(balancer, NEW), (vec![], true, 0));
 
         let policy = nb::LogicalRouterPolicy { action: nb::PolicyAction::Jump, ..Default::default() };
         let (refusals, row, _) = admitted(policy, OLD);
-        assert_eq!(refusals, ["action does not take jump in this OVN"]);
+        assert_eq!(refusals, ["action does not accept jump in this OVN"]);
         assert!(!row, "an action cannot be empty");
     }
 
@@ -181,7 +181,7 @@ mod tests {
     fn numbers_out_of_range_and_missing_tables() {
         let acl = nb::Acl { priority: 40_000, ..Default::default() };
         let (refusals, row, _) = admitted(acl, NEW);
-        assert_eq!(refusals, ["priority does not take 40000 in this OVN"]);
+        assert_eq!(refusals, ["priority does not accept 40000 in this OVN"]);
         assert!(!row);
         let none = r#"{"name":"OVN_Northbound","version":"1.0.0","tables":{}}"#;
         let (refusals, row, _) = admitted(nb::Bfd::default(), none);
@@ -194,7 +194,7 @@ mod tests {
         let options = [("requested-chassis".into(), "h\0".into())].into();
         let port = nb::LogicalSwitchPort { options, ..Default::default() };
         let (refusals, row, _) = admitted(port, NEW);
-        assert_eq!(refusals, ["options has text with a NUL character, which OVSDB cannot hold"]);
+        assert_eq!(refusals, ["options contains a NUL character, which OVSDB cannot store"]);
         assert!(!row);
         let key =
             nb::LogicalSwitchPort { external_ids: [("\0".into(), "".into())].into(), ..Default::default() };

@@ -5,12 +5,10 @@
 //! nothing: failed steps come back with the next plan.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 
-use ovsdb::txn::{Class as CommitClass, CommitError, Committed, OpResult};
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
-use ovsdb::{ElementChange, Str, Transaction, Uuid};
+use ovsdb::txn::{Class as CommitClass, CommitError, OpResult};
+use ovsdb::wire::{Atom, Datum};
+use ovsdb::{ElementChange, Transaction, Uuid};
 use reconcile::{Applied, Class, ObjectId, Plan, Scope, Step, StepResult, Target, TargetError};
 
 use super::desired::Desired;
@@ -18,81 +16,13 @@ use super::element::{atoms, pairs, uuids};
 use super::memory::Memory;
 use super::observe::SnapshotView;
 use super::op::Op;
-use super::rules::Rules;
-use super::state::{Ownership, RowId};
-
-/// The database of a target: a client with its replica.
-pub trait Database: Send {
-    /// The current snapshot.
-    fn observe(&mut self) -> impl Future<Output = Result<SnapshotView, TargetError>> + Send;
-
-    /// Commits a transaction, all or nothing.
-    fn commit(&mut self, txn: Transaction) -> impl Future<Output = Result<Committed, CommitError>> + Send;
-}
-
-/// Rows of one database as a target of the reconcile loop.
-pub struct RowTarget<D> {
-    database: D,
-    ownership: Ownership,
-    rules: Rules,
-    lock: Option<Str>,
-    guard: Option<Extra>,
-    note: Option<Extra>,
-    /// The basis of the last plan.
-    memory: Memory<SnapshotView>,
-}
-
-/// Adds a further operation to a transaction, if there is one to add.
-type Extra = Box<dyn FnMut(&mut Transaction) + Send>;
+use super::row_target::{Database, RowTarget};
+use super::state::RowId;
 
 impl<D: Database> RowTarget<D> {
-    /// Creates a target that writes to `database`: rows that are ours by `ownership`, and the parts of shared columns that are
-    /// ours by `rules`.
-    pub fn new(database: D, ownership: Ownership, rules: Rules) -> Self {
-        RowTarget {
-            database,
-            ownership,
-            rules,
-            lock: None,
-            guard: None,
-            note: None,
-            memory: Memory::default(),
-        }
-    }
-
-    /// Commits only while the connection holds this lock, so that one of several writers writes.
-    pub fn with_lock(mut self, lock: impl Into<Str>) -> Self {
-        self.lock = Some(lock.into());
-        self
-    }
-
-    /// Begins every transaction with the operations that this function adds: an expectation, so that a writer which another one
-    /// has replaced writes nothing.
-    pub fn with_guard(mut self, guard: impl FnMut(&mut Transaction) + Send + 'static) -> Self {
-        self.guard = Some(Box::new(guard));
-        self
-    }
-
-    /// Adds operations to the transaction of a whole plan: a note for readers that names the state from which the rows follow. A plan that
-    /// had to be split leaves no note.
-    pub fn with_note(mut self, note: impl FnMut(&mut Transaction) + Send + 'static) -> Self {
-        self.note = Some(Box::new(note));
-        self
-    }
-
-    /// The target's database.
-    pub fn database(&mut self) -> &mut D {
-        &mut self.database
-    }
-
-    /// The rule that marks rows ours.
-    pub fn ownership(&mut self) -> &mut Ownership {
-        &mut self.ownership
-    }
-
     /// Commits the steps of some objects, or of all. `Ok` contains the steps whose row was already deleted.
     async fn commit(&mut self, steps: &[&Step<Op>], all: bool) -> Result<BTreeSet<usize>, CommitError> {
-        let composed = Composed::of(steps.iter().map(|step| &step.op));
+        let composed = RowWrites::of(steps.iter().map(|step| &step.op));
         let mut txn = Transaction::new();
         if let Some(lock) = &self.lock {
             txn.assert_lock(lock);
@@ -181,7 +111,7 @@ fn blames_an_object(error: &CommitError) -> bool {
 }
 
 fn gone(row: RowId) -> TargetError {
-    TargetError::new(Class::Conflict, format!("change {row}: it is gone"))
+    TargetError::new(Class::Conflict, format!("change {row}: another client deleted it"))
 }
 
 /// The remedy for a failed transaction. One that may have succeeded is a conflict: the next observation shows it.
@@ -263,7 +193,7 @@ fn visit<'a>(
 }
 
 /// Operations for the server. All changes of one row form one operation, whichever objects they belong to.
-struct Composed {
+struct RowWrites {
     ops: Vec<RowWrite>,
     /// The steps in each operation.
     steps: Vec<Vec<usize>>,
@@ -302,7 +232,7 @@ struct Column {
     take: Vec<Datum>,
 }
 
-impl Composed {
+impl RowWrites {
     fn of<'a>(ops: impl Iterator<Item = &'a Op>) -> Self {
         let mut inserts = Vec::new();
         let mut updates: BTreeMap<RowId, (Vec<usize>, BTreeMap<&'static str, Datum>)> = BTreeMap::new();
@@ -340,7 +270,7 @@ impl Composed {
             (steps, RowWrite::Change(row, mutations))
         });
         let (steps, ops) = inserts.into_iter().chain(updates).chain(mutates).chain(deletes).unzip();
-        Composed { ops, steps }
+        RowWrites { ops, steps }
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use ovsdb::{Client, ClientConfig, CommitError, Committed, Model, Transaction};
 use reconcile::{Class, TargetError};
 
-use super::apply::Database;
 use super::observe::{SnapshotView, Tables};
+use super::row_target::Database;
 
 /// A client whose replica holds a target's tables.
 pub struct ClientDatabase {
@@ -40,7 +40,7 @@ impl Database for ClientDatabase {
             TargetError::new(Class::Refused, tried).because(error)
         })?;
         let schema = self.client.schema().ok_or_else(|| {
-            TargetError::new(Class::Transient, format!("learn the schema of {}", self.client.database()))
+            TargetError::new(Class::Transient, format!("read the schema of {}", self.client.database()))
         })?;
         Ok(SnapshotView::new(snapshot, schema, Arc::clone(&self.tables)))
     }

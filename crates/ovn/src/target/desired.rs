@@ -52,7 +52,7 @@ impl Member {
 
 /// All claims on one row.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct WantedRow {
     /// The object that creates and deletes the row.
     pub(super) own: Option<Want>,
     /// Further objects that claim to own the row. The first one wins.
@@ -63,7 +63,7 @@ pub(super) struct Wanted {
     pub(super) members: OrdSet<Member>,
 }
 
-impl Wanted {
+impl WantedRow {
     fn is_empty(&self) -> bool {
         self.own.is_none() && self.shares.is_empty() && self.members.is_empty()
     }
@@ -88,7 +88,11 @@ impl Wanted {
     }
 
     /// The members of a column that were added or removed since an older claim. The cost depends on the difference.
-    pub(super) fn moved<'w>(&'w self, older: &'w Wanted, column: usize) -> impl Iterator<Item = Uuid> + 'w {
+    pub(super) fn moved<'w>(
+        &'w self,
+        older: &'w WantedRow,
+        column: usize,
+    ) -> impl Iterator<Item = Uuid> + 'w {
         let moved = older.members.diff(&self.members).map(|item| match item {
             SetDiff::Add(member) | SetDiff::Remove(member) => member,
         });
@@ -247,7 +251,7 @@ impl Part {
 
 /// Compared by identity: an unchanged row is the same allocation.
 #[derive(Clone, Debug)]
-struct Held(Arc<Wanted>);
+struct Held(Arc<WantedRow>);
 
 impl PartialEq for Held {
     fn eq(&self, other: &Self) -> bool {
@@ -355,7 +359,7 @@ impl Desired {
         if let Entry::Own(want) | Entry::Share(want) = entry {
             self.tables.entry(id.table).or_insert(want.row.columns());
         }
-        let mut wanted = self.rows.get(&id).map(|held| Wanted::clone(&held.0)).unwrap_or_default();
+        let mut wanted = self.rows.get(&id).map(|held| WantedRow::clone(&held.0)).unwrap_or_default();
         match entry {
             Entry::Own(want) if wanted.own.is_some() => {
                 self.twice.insert((id, want.object.clone()));
@@ -377,7 +381,7 @@ impl Desired {
             self.adopted.remove(&id);
             return;
         }
-        let Some(mut wanted) = self.rows.get(&id).map(|held| Wanted::clone(&held.0)) else { return };
+        let Some(mut wanted) = self.rows.get(&id).map(|held| WantedRow::clone(&held.0)) else { return };
         match entry {
             Entry::Own(want) if wanted.own.as_ref() == Some(want) => {
                 wanted.own = (!wanted.rivals.is_empty()).then(|| wanted.rivals.remove(0));
@@ -432,12 +436,12 @@ impl Desired {
         self.rows.is_empty()
     }
 
-    pub(super) fn wanted(&self, row: RowId) -> Option<&Wanted> {
+    pub(super) fn wanted(&self, row: RowId) -> Option<&WantedRow> {
         self.rows.get(&row).map(|held| &*held.0)
     }
 
     /// Every row with a claim.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (RowId, &Wanted)> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = (RowId, &WantedRow)> {
         self.rows.iter().map(|(id, held)| (*id, &*held.0))
     }
 

@@ -4,8 +4,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
+use ovsdb::wire::Atom;
+use ovsdb::wire::Datum;
 use ovsdb::{Ref, Uuid, Weak};
 
 /// A member of a set, or a pair of a map.

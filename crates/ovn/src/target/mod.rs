@@ -5,7 +5,7 @@
 //! * [`rules`]: the keys and members that are ours in columns that others write, too.
 //! * `admit`: checks values against the server's schema before they are sent.
 //! * [`mod@plan`]: the difference, as ordered ops. Pure. `memory`: the rows that may differ since the previous plan.
-//! * [`apply`]: commits ops as one transaction, and splits it by object if the server refuses it. [`ClientDatabase`] is the
+//! * [`RowTarget`]: the target itself. [`apply`]: commits ops as one transaction, and splits it by object if the server refuses it. [`ClientDatabase`] is the
 //!   database that it writes to.
 //! * [`withhold_deletions`]: removes deletions from a plan, for a writer whose knowledge is in doubt.
 //! * [`observe`]: the replica's snapshot as the planner reads it; there is nothing to fetch.
@@ -25,19 +25,20 @@ mod memory;
 pub mod observe;
 mod op;
 pub mod plan;
+mod row_target;
 pub mod rules;
 pub mod state;
 mod tables;
 mod withhold;
 
-pub use apply::{Database, RowTarget};
 pub use client::ClientDatabase;
 pub use desired::{Desired, Part};
 pub use observe::{SnapshotView, Tables};
 pub use op::Op;
 pub use plan::plan;
+pub use row_target::{Database, RowTarget};
 pub use rules::{Keys, Rules};
-pub use state::{Owned, Ownership, Row, RowId, View, Writable};
+pub use state::{OwnedRow, Ownership, Row, RowId, View, Writable};
 pub use withhold::{deletions, withhold_deletions};
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ovsdb::Uuid;
 use ovsdb::replica::{Delta, Model, Snapshot};
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::DatabaseSchema;
 
 use super::memory::{Comparable, Compare};
 use super::state::{Row, RowId, View, Writable};

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ovsdb::wire::datum::Datum;
+use ovsdb::wire::Datum;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::state::{Owned, RowId};
+use super::state::{OwnedRow, RowId};
 
 /// One change of one row.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +49,7 @@ pub enum Op {
         elements: Datum,
     },
     /// A row of ours is deleted.
-    Delete(Owned),
+    Delete(OwnedRow),
 }
 
 impl Op {

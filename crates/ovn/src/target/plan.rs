@@ -11,18 +11,18 @@ mod members;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ovsdb::Uuid;
-use ovsdb::model::column::Arity;
+use ovsdb::model::Arity;
 use ovsdb::model::{ColumnSet, ColumnSpec};
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
+use ovsdb::wire::Atom;
+use ovsdb::wire::Datum;
 use reconcile::{Class, ObjectId, Plan, Problem};
 
-use super::admit::{Admitted, admit};
-use super::desired::{Desired, Want, Wanted};
+use super::admit::{AdmittedColumns, admit};
+use super::desired::{Desired, Want, WantedRow};
 use super::element::{Element, atoms, datum, elements, has, pairs};
 use super::op::Op;
 use super::rules::{Keys, Rules, Share};
-use super::state::{Owned, Ownership, Row, RowId, View};
+use super::state::{OwnedRow, Ownership, Row, RowId, View};
 
 /// The steps from the observed to the desired rows, touching only what is ours.
 ///
@@ -83,6 +83,7 @@ pub(super) fn plan_rows(
     }
     planner.release_doomed();
     planner.claims();
+    planner.take_lapsing();
     planner.finish()
 }
 
@@ -93,7 +94,7 @@ struct Planner<'a> {
     ownership: &'a Ownership,
     rules: &'a Rules,
     since: Option<&'a Since<'a>>,
-    doomed: BTreeMap<RowId, Owned>,
+    doomed: BTreeMap<RowId, OwnedRow>,
     /// Columns of surviving rows that are already handled.
     seen: BTreeSet<(RowId, &'static str)>,
     inserts: Vec<(ObjectId, Op)>,
@@ -106,6 +107,8 @@ struct Planner<'a> {
     /// Desired rows that will not exist. No row may refer to them, or it would fail with them.
     refused: BTreeSet<Uuid>,
     takes: BTreeMap<Place, Vec<Element>>,
+    /// Weak references to rows that the plan deletes.
+    lapsing: BTreeMap<Place, Vec<Element>>,
 }
 
 /// Elements of one column that belong to one object travel together.
@@ -137,6 +140,7 @@ impl<'a> Planner<'a> {
             troubled: BTreeSet::new(),
             refused: BTreeSet::new(),
             takes: BTreeMap::new(),
+            lapsing: BTreeMap::new(),
         }
     }
 
@@ -169,20 +173,21 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn row(&mut self, id: RowId, wanted: &'a Wanted) {
+    fn row(&mut self, id: RowId, wanted: &'a WantedRow) {
         if self.doomed.contains_key(&id) {
             return;
         }
         let own = wanted.own.as_ref().filter(|own| !self.keep.contains(&own.object));
         match (self.have.row(id), own) {
             (Some(row), Some(own)) if self.ownership.is_others(id, row) => {
-                let text = format!("{id} carries the mark of another deployment and is left alone");
+                let text =
+                    format!("{id} has the mark of another deployment, so the writer does not change it");
                 self.report(id, &own.object, Class::Refused, "foreign-row", text);
                 self.change(id, None, wanted, row);
             }
             (Some(row), own) => self.change(id, own, wanted, row),
             (None, Some(own)) if self.have.hides(id) => {
-                let text = format!("{id} is there but cannot be read, so it is left alone");
+                let text = format!("{id} exists but does not parse, so the writer does not change it");
                 self.report(id, &own.object, Class::Refused, "unreadable-row", text);
             }
             (None, Some(own)) => self.insert(id, own, wanted),
@@ -191,10 +196,11 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn insert(&mut self, id: RowId, own: &'a Want, wanted: &'a Wanted) {
+    fn insert(&mut self, id: RowId, own: &'a Want, wanted: &'a WantedRow) {
         if !self.ownership.will_know(id, &*own.row) {
-            let text =
-                format!("{id} would not be known as ours again: without external_ids its UUID must tell");
+            let text = format!(
+                "{id} cannot be marked as ours: its table has no external_ids, and its UUID is not derived from the mark"
+            );
             self.report(id, &own.object, Class::Bug, "unmarked-row", text);
             return;
         }
@@ -256,7 +262,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn change(&mut self, id: RowId, own: Option<&'a Want>, wanted: &'a Wanted, row: &'a dyn Row) {
+    fn change(&mut self, id: RowId, own: Option<&'a Want>, wanted: &'a WantedRow, row: &'a dyn Row) {
         // Most rows are as wanted; a comparison of typed columns finds that out without building values.
         let shares = wanted.shares.iter().filter(|share| !self.keep.contains(&share.object));
         let wants: Vec<&'a Want> = own.into_iter().chain(shares).collect();
@@ -320,7 +326,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The part of the desired columns that the server accepts; reports the rest.
-    fn admitted(&mut self, id: RowId, want: &Want) -> Admitted {
+    fn admitted(&mut self, id: RowId, want: &Want) -> AdmittedColumns {
         let mut admitted = admit(want, self.have.schema());
         for refusal in std::mem::take(&mut admitted.refusals) {
             self.report(id, &want.object, Class::Refused, "unsupported", refusal.to_string());
@@ -436,7 +442,7 @@ impl<'a> Planner<'a> {
         let want = self.want;
         for (row, object) in want.twice() {
             let first = want.owner(*row).map(ToString::to_string).unwrap_or_default();
-            let text = format!("{row} is wanted by {first} as well, which has it");
+            let text = format!("{first} already owns {row}");
             self.report(*row, object, Class::Bug, "row-wanted-twice", text);
         }
     }
@@ -464,7 +470,7 @@ impl<'a> Planner<'a> {
         steps.extend(self.takes.into_iter().map(|((row, column, object), items)| {
             (object, Op::Take { row, column, elements: datum(items) })
         }));
-        let mut deletes: Vec<Owned> = self.doomed.into_values().collect();
+        let mut deletes: Vec<OwnedRow> = self.doomed.into_values().collect();
         deletes.sort_by_key(|owned| (std::cmp::Reverse(place(&owned.row())), owned.row()));
         steps.extend(deletes.into_iter().map(|owned| (object_of_owned(&owned), Op::Delete(owned))));
 
@@ -542,8 +548,8 @@ impl<'a> Planner<'a> {
         referred(spec, atom).is_some_and(|id| self.doomed.contains_key(&id))
     }
 
-    /// Whether the server itself clears a reference. It does so for weak references to deleted rows.
-    fn goes_by_itself(&self, spec: &ColumnSpec, atom: &Atom) -> bool {
+    /// Whether a reference is a weak one to a row that the plan deletes.
+    fn is_lapsing(&self, spec: &ColumnSpec, atom: &Atom) -> bool {
         matches!(spec.shape.refers, Some((_, false))) && self.is_doomed(spec, atom)
     }
 
@@ -558,7 +564,7 @@ impl<'a> Planner<'a> {
 }
 
 /// The object that represents a row of ours in reports; the row itself if it names none.
-fn object_of_owned(owned: &Owned) -> ObjectId {
+fn object_of_owned(owned: &OwnedRow) -> ObjectId {
     let row = owned.row();
     owned.object().cloned().unwrap_or_else(|| ObjectId::new(row.table, row.uuid.to_string()))
 }

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use ovsdb::model::Arity;
 use ovsdb::model::ColumnSpec;
-use ovsdb::model::column::Arity;
 
 /// Keys of a map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //!
 //! The mark is the key `meridian:owner` in `external_ids`, with the name of the deployment that wrote the row. In tables
 //! without `external_ids` the UUID itself is the mark ([`ident::marked_uuid`]). Rows adopted from another program are ours by a
-//! record. [`Owned`] is the proof of ownership. Only [`Ownership::claim`] gives it, and a delete needs it.
+//! record. [`OwnedRow`] is the proof of ownership. Only [`Ownership::claim`] gives it, and a delete needs it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::any::Any;
@@ -12,8 +12,8 @@ use std::fmt;
 
 use imbl::OrdMap;
 use ovsdb::model::{ColumnSet, ColumnSpec};
-use ovsdb::wire::datum::Datum;
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::DatabaseSchema;
+use ovsdb::wire::Datum;
 use ovsdb::{Map, Str, Table, Uuid};
 use reconcile::ObjectId;
 
@@ -167,12 +167,12 @@ pub struct Ownership {
 
 /// Proof that a row is ours. Only [`Ownership::claim`] creates one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owned {
+pub struct OwnedRow {
     row: RowId,
     object: Option<ObjectId>,
 }
 
-impl Owned {
+impl OwnedRow {
     /// The row.
     pub fn row(&self) -> RowId {
         self.row
@@ -211,15 +211,15 @@ impl Ownership {
     }
 
     /// Proof that this row is ours, if it is.
-    pub fn claim(&self, id: RowId, row: &dyn Row) -> Option<Owned> {
+    pub fn claim(&self, id: RowId, row: &dyn Row) -> Option<OwnedRow> {
         if let Some(object) = self.recorded.get(&id) {
-            return Some(Owned { row: id, object: Some(object.clone()) });
+            return Some(OwnedRow { row: id, object: Some(object.clone()) });
         }
         let ours = match row.external_ids() {
             Some(ids) => ids.get(key::OWNER) == Some(&self.owner),
             None => ident::is_marked_uuid(&self.owner, id.uuid),
         };
-        ours.then(|| Owned { row: id, object: self.object(id, row) })
+        ours.then(|| OwnedRow { row: id, object: self.object(id, row) })
     }
 
     /// Whether a row carries the mark of another deployment.

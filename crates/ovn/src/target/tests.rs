@@ -2,6 +2,7 @@
 
 mod model;
 mod properties;
+mod saving;
 mod world;
 
 use std::collections::BTreeSet;
@@ -221,8 +222,8 @@ fn what_a_server_cannot_hold_is_left_out_and_reported() {
     assert_eq!(
         advertised,
         [
-            "port/bare: networks takes 1 to any elements, not 0 (unsupported, refused)",
-            "rule/passing: action does not take pass in this OVN (unsupported, refused)",
+            "port/bare: networks accepts 1 to any elements, not 0 (unsupported, refused)",
+            "rule/passing: action does not accept pass in this OVN (unsupported, refused)",
             "rule/tiered: this OVN has no column tier in ACL (unsupported, refused)",
         ]
     );

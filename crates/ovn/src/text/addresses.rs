@@ -58,7 +58,7 @@ pub enum PortSecurity {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressesError {
     /// Only blanks.
-    #[error("no address in an empty text")]
+    #[error("the string is empty; expected an address")]
     Empty,
     /// The first token is not an Ethernet address.
     #[error("reading the Ethernet address")]

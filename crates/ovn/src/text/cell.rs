@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use ovsdb::model::AtomType;
-use ovsdb::wire::atom::{Atom, AtomKind, AtomRef, FromAtom, ValueError};
+use ovsdb::wire::{Atom, AtomKind, AtomRef, FromAtom, ValueError};
 use smol_str::{SmolStr, ToSmolStr};
 
 /// A string of a small language `T`, exactly as it is in the database.
@@ -93,7 +93,7 @@ where
     }
 
     fn write_atom(&self, out: &mut Vec<u8>) {
-        ovsdb::wire::write::printed(out, self);
+        ovsdb::wire::write_printed(out, self);
     }
 }
 

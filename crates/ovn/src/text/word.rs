@@ -52,22 +52,22 @@ macro_rules! words {
             }
         }
 
-        impl ovsdb::wire::atom::FromAtom for $name {
+        impl ovsdb::wire::FromAtom for $name {
             fn from_atom(
-                atom: ovsdb::wire::atom::AtomRef<'_>,
-            ) -> Result<Self, ovsdb::wire::atom::ValueError> {
+                atom: ovsdb::wire::AtomRef<'_>,
+            ) -> Result<Self, ovsdb::wire::ValueError> {
                 match atom {
-                    ovsdb::wire::atom::AtomRef::String(text) => Ok($name::from(text)),
-                    other => Err(ovsdb::wire::atom::ValueError::new("string", other)),
+                    ovsdb::wire::AtomRef::String(text) => Ok($name::from(text)),
+                    other => Err(ovsdb::wire::ValueError::new("string", other)),
                 }
             }
         }
 
         impl ovsdb::model::AtomType for $name {
-            const KIND: ovsdb::wire::atom::AtomKind = ovsdb::wire::atom::AtomKind::String;
+            const KIND: ovsdb::wire::AtomKind = ovsdb::wire::AtomKind::String;
 
-            fn to_atom(&self) -> ovsdb::wire::atom::Atom {
-                ovsdb::wire::atom::Atom::from(self.as_str())
+            fn to_atom(&self) -> ovsdb::wire::Atom {
+                ovsdb::wire::Atom::from(self.as_str())
             }
         }
 

@@ -88,7 +88,7 @@ impl<S: SourceState> AppliedExchange<S> {
         }
         if let Err(error) = self.nb.commit(&txn).await {
             // Waiting requests wait longer; the next change writes the note for both.
-            debug!(%error, "could not note how far the rows have come");
+            debug!(%error, "cannot record the progress of the writer");
         }
     }
 }

@@ -105,7 +105,7 @@ impl<S: SourceState> Election<S> {
                     None => pending = true,
                 }
             } else if self.fence.set(FenceState::Down) {
-                info!("this server is not the writer of the Northbound any more");
+                info!("this server is no longer the writer of the Northbound");
             }
             let judged = match &*self.fence.lock() {
                 FenceState::Up(generation) => generation.restores,
@@ -131,7 +131,10 @@ impl<S: SourceState> Election<S> {
     async fn compete(&self, lock: &mut Option<Lock>, lag: &mut Lag) {
         if let Some(silence) = self.backing.silence() {
             if lock.take().is_some_and(|lock| lock.is_held()) {
-                warn!(?silence, "the store does not answer; another server may write the Northbound");
+                warn!(
+                    ?silence,
+                    "the database does not reply; another server may become the writer of the Northbound"
+                );
             }
             *lag = Lag::none();
             return;
@@ -150,7 +153,7 @@ impl<S: SourceState> Election<S> {
             warn!(
                 written = written.map(|it| it.seq),
                 store = own.seq,
-                "the writer of the Northbound does not write; taking over"
+                "the present writer of the Northbound writes nothing; this server takes over"
             );
             *lock = self.nb.steal(&self.lock).await;
         }
@@ -193,12 +196,12 @@ impl<S: SourceState> Election<S> {
                 info!(generation = %number, "this server is the writer of the Northbound");
                 if let Standing::Behind(newest) = standing {
                     let own = source.revision();
-                    warn!(%newest, %own, "another state of the store was written to this Northbound before; nothing is deleted");
+                    warn!(%newest, %own, "the Northbound's rows follow from another state of the store; this server deletes no rows");
                 }
                 Some(FenceState::Up(generation))
             }
             Err(error) => {
-                warn!(%error, "could not become the writer of the Northbound; trying again");
+                warn!(%error, "cannot become the writer of the Northbound; retrying");
                 None
             }
         }

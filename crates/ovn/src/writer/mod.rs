@@ -228,7 +228,7 @@ impl WriterHandle {
 
 /// Only the writer deletes rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this server is not the writer of the Northbound: ask the one that is")]
+#[error("this server is not the writer of the Northbound; run the command on the server that is")]
 pub struct NotWriter;
 
 /// The lock's name: OVSDB takes letters, digits and underscores.

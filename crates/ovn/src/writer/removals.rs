@@ -61,8 +61,8 @@ impl Removals {
         };
         withhold_deletions(plan);
         let text = format!(
-            "does not delete {count} of {rows} rows: {why}. `meridian plan` lists them. If they are to go, run \
-             `meridian allow-deletions`; if not, stop this server and start the one with the right store"
+            "withholds the deletion of {count} of {rows} rows: {why}. `meridian plan` lists them. To delete them, run `meridian \
+             allow-deletions`; otherwise stop this server and start the one with the right store"
         );
         let itself = ObjectId::new("component", "northbound");
         plan.report(Problem::error(itself, Class::Refused, "deletions-withheld", text));

@@ -39,6 +39,7 @@ impl Default for Dialer {
 
 /// A remote could not be reached.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum DialError {
     /// The socket does not answer.
     #[error("cannot connect to unix:{}", path.display())]
@@ -68,7 +69,7 @@ pub enum DialError {
         source: io::Error,
     },
     /// The remote is `ssl:`, and no certificates are configured.
-    #[error("{remote} needs certificates, and none are configured")]
+    #[error("{remote} needs certificates, but none are configured")]
     NoCertificates {
         /// The remote.
         remote: Remote,
@@ -83,7 +84,7 @@ pub enum DialError {
         source: TlsError,
     },
     /// The connection was established, but the TLS handshake failed.
-    #[error("no TLS with {remote}: {hint}")]
+    #[error("cannot use TLS with {remote}: {hint}")]
     Handshake {
         /// The remote.
         remote: Remote,

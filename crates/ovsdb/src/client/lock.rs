@@ -25,6 +25,7 @@ pub enum LockState {
 /// The client requests it again on every connection. Other servers of a cluster do not know it, so a client that uses locks must connect to
 /// the leader only.
 #[derive(Debug)]
+#[must_use = "the lock is released when it is dropped"]
 pub struct Lock {
     name: Str,
     state: watch::Receiver<LockState>,

@@ -38,7 +38,7 @@ counters! {
     messages_sent,
     /// Established connections.
     connections,
-    /// Connections and attempts that ended.
+    /// Closed connections and failed attempts.
     disconnections,
     /// Deltas that were published.
     deltas,

@@ -1,22 +1,22 @@
 //! The client on tokio: sockets, time and tasks around the [session](crate::session), which makes the decisions.
 //!
 //! [`Client`] is the entry point. Behind it one task (`task`) drives the session, `subscribe` publishes changes to readers,
-//! `connect` and `tls` reach servers, `record` records all inputs and outputs, and [`rpc`] is a plain connection for tools that
+//! `connect` and `tls` reach servers, `record` records all inputs and outputs, and [`Rpc`] is a plain connection for tools that
 //! need no replica.
 //!
 //! In `tracing`, a client has one span `ovsdb` for its lifetime, and one span `commit` (level debug) per transaction, from the
 //! call to its outcome.
 
-pub mod connect;
+mod connect;
 mod link;
-pub mod lock;
-pub mod metrics;
+mod lock;
+mod metrics;
 mod queue;
-pub mod record;
-pub mod rpc;
-pub mod subscribe;
+mod record;
+mod rpc;
+mod subscribe;
 mod task;
-pub mod tls;
+mod tls;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -30,14 +30,15 @@ use tokio::sync::{oneshot, watch};
 use tracing::{Instrument, Span};
 use uuid::Uuid;
 
-pub use connect::Dialer;
+pub use connect::{DialError, Dialer, Stream};
 pub use lock::{Lock, LockState};
 pub use metrics::Metrics;
-pub use rpc::Rpc;
+pub use record::{Difference, ReplayError, Replayed, replay};
+pub use rpc::{Note, Rpc, RpcError};
 pub use subscribe::{Feed, FeedEvent};
-pub use tls::TlsConfig;
+pub use tls::{Identity, TlsConfig, TlsError};
 
-use crate::model::{Condition, Misfit, Str, Table};
+use crate::model::{AnyCondition, Condition, Misfit, Str, Table};
 use crate::replica::{Fit, Model, Snapshot};
 use crate::session::{CloseReason, LockMode, Progress, Remotes, Session, SessionConfig, Status};
 use crate::txn::group::GroupLimits;
@@ -55,6 +56,7 @@ pub const MAX_MESSAGE: usize = 512 << 20;
 
 /// The configuration of a client. [`ClientConfig::new`] has the defaults.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct ClientConfig {
     /// The servers and the requirements on them.
     pub session: SessionConfig,
@@ -101,6 +103,7 @@ impl ClientConfig {
 
 /// The reason why no replica is available.
 #[derive(Clone, Debug, Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// The server's schema lacks something that the model needs. The client keeps trying.
     #[error("the server's schema does not fit: {}", misfits(.0))]
@@ -130,6 +133,7 @@ fn reason(last: &Option<CloseReason>) -> String {
 
 /// The reason why a condition is not in force.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ConditionError {
     /// The server refuses the condition; the previous one stays in force.
     #[error("the server refused the condition: {error}")]
@@ -144,29 +148,29 @@ pub enum ConditionError {
 
 /// The server's schema and how the model fits it.
 #[derive(Clone, Debug, Default)]
-struct Fitted {
+struct FittedSchema {
     fit: Arc<Fit>,
     schema: Option<Arc<DatabaseSchema>>,
 }
 
 /// The state that the client shares with its task.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ClientState {
     publisher: Publisher,
     meters: Arc<Meters>,
     status: watch::Sender<Status>,
-    fit: RwLock<Fitted>,
+    fit: RwLock<FittedSchema>,
     misfits: watch::Sender<Vec<Misfit>>,
 }
 
-impl Shared {
-    fn fitted(&self) -> Fitted {
+impl ClientState {
+    fn fitted(&self) -> FittedSchema {
         self.fit.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn set_fit(&self, fit: Fit, schema: Arc<DatabaseSchema>) {
         *self.fit.write().unwrap_or_else(PoisonError::into_inner) =
-            Fitted { fit: Arc::new(fit), schema: Some(schema) };
+            FittedSchema { fit: Arc::new(fit), schema: Some(schema) };
     }
 
     fn set_misfits(&self, misfits: Vec<Misfit>) {
@@ -181,12 +185,13 @@ impl Shared {
 pub struct Client {
     database: Str,
     tables: Arc<[Str]>,
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
     commands: Commands,
 }
 
 /// The outcome of a transaction in flight. Dropping it does not cancel the transaction.
 #[derive(Debug)]
+#[must_use = "the outcome of the transaction"]
 pub struct Pending {
     outcome: oneshot::Receiver<Result<Committed, CommitError>>,
     span: Span,
@@ -228,7 +233,7 @@ impl Client {
         });
         let session = Session::new(config.session, model, now, config.seed);
         let meters = Arc::new(Meters::default());
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ClientState {
             publisher: Publisher::new(session.snapshot(), config.feed_limit, meters.clone()),
             meters,
             status: watch::Sender::new(session.status()),
@@ -305,7 +310,7 @@ impl Client {
     }
 
     /// Commits a transaction in a batch with other transactions that are committed this way at the same time: many small ones cost little
-    /// more than one. Each gets its own outcome, and they take effect in the order of their calls. [`group`](crate::txn::group) describes
+    /// more than one. Each gets its own outcome, and they take effect in the order of their calls. [`Group`](crate::txn::Group) describes
     /// the effect on checks that span a transaction.
     pub async fn commit_grouped(&self, txn: &Transaction) -> Result<Committed, CommitError> {
         self.start(txn, true).await?.await
@@ -390,15 +395,15 @@ impl Client {
     ///
     /// # Panics
     /// If the model does not contain the table.
-    pub async fn set_condition<T: Table>(&self, condition: Condition) -> Result<(), ConditionError> {
-        self.set_condition_of(T::TABLE, condition).await
+    pub async fn set_condition<T: Table>(&self, condition: Condition<T>) -> Result<(), ConditionError> {
+        self.set_condition_of(T::TABLE, condition.into()).await
     }
 
     /// Like [`Client::set_condition`], by the table's name.
     ///
     /// # Panics
     /// If the model does not contain the table.
-    pub async fn set_condition_of(&self, table: &str, condition: Condition) -> Result<(), ConditionError> {
+    pub async fn set_condition_of(&self, table: &str, condition: AnyCondition) -> Result<(), ConditionError> {
         let known = self.tables.iter().any(|known| known == table);
         assert!(known, "the model of {} has no table {table}", self.database);
         let (reply, outcome) = oneshot::channel();

@@ -16,7 +16,7 @@ const PLACES: usize = 1024;
 
 /// The driver has ended.
 #[derive(Debug)]
-pub(super) struct Gone;
+pub(super) struct QueueClosed;
 
 /// The sending side of the queue.
 #[derive(Clone, Debug)]
@@ -43,15 +43,15 @@ pub(super) fn queue() -> (Commands, Queue) {
 
 impl Commands {
     /// Enqueues a commit once there is a slot for it. Slots are assigned in order.
-    pub(super) async fn commit(&self, command: Command) -> Result<(), Gone> {
+    pub(super) async fn commit(&self, command: Command) -> Result<(), QueueClosed> {
         // The driver returns the slot, because only the driver knows when.
-        self.places.acquire().await.map_err(|_| Gone)?.forget();
+        self.places.acquire().await.map_err(|_| QueueClosed)?.forget();
         self.tell(command)
     }
 
     /// Sends any other command.
-    pub(super) fn tell(&self, command: Command) -> Result<(), Gone> {
-        self.line.send(command).map_err(|_| Gone)
+    pub(super) fn tell(&self, command: Command) -> Result<(), QueueClosed> {
+        self.line.send(command).map_err(|_| QueueClosed)
     }
 
     /// Waits for the driver's end.
@@ -128,10 +128,10 @@ mod tests {
     use super::*;
     use crate::client::lock::LockState;
     use crate::session::LockMode;
-    use crate::txn::builder::Composed;
+    use crate::txn::builder::ComposedTransaction;
 
     fn commit(text: &str) -> Command {
-        let composed = Composed { text: text.into(), labels: Vec::new() };
+        let composed = ComposedTransaction { text: text.into(), labels: Vec::new() };
         Command::Commit { composed, grouped: true, reply: oneshot::channel().0 }
     }
 

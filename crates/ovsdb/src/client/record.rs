@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::model::Condition;
+use crate::model::AnyCondition;
 use crate::replica::{Model, Snapshot};
 use crate::session::{Action, CloseReason, Event, LockMode, Remotes, Session, SessionConfig};
 use crate::wire::clause::{Clause, Function};
@@ -30,7 +30,7 @@ pub(super) enum Input<'a> {
     Activity,
     Timeout,
     Submit(&'a str),
-    Condition { table: &'a str, condition: &'a Condition },
+    Condition { table: &'a str, condition: &'a AnyCondition },
     Lock { name: &'a str, mode: LockMode },
     Unlock { name: &'a str },
     Remotes(&'a Remotes),
@@ -172,6 +172,7 @@ fn recorded(action: &Action) -> Entry {
 
 /// The result of a replay.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Replayed {
     /// The events of the session.
     pub events: Vec<Event>,
@@ -185,6 +186,7 @@ pub struct Replayed {
 
 /// An action that differs from the recorded one.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Difference {
     /// The line in the recording; one past the last line if the session did more.
     pub line: usize,
@@ -196,6 +198,7 @@ pub struct Difference {
 
 /// A recording could not be played back.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum ReplayError {
     /// The file could not be read.
     #[error("cannot read the recording {}", path.display())]
@@ -207,7 +210,7 @@ pub enum ReplayError {
         source: io::Error,
     },
     /// A line is not in the format of a recording.
-    #[error("line {line} of the recording makes no sense")]
+    #[error("cannot parse line {line} of the recording")]
     Line {
         /// Its number.
         line: usize,
@@ -313,10 +316,10 @@ fn give(
 }
 
 /// Parses a condition in the form in which it is sent.
-fn read_condition(value: &Value) -> Result<Condition, serde_json::Error> {
+fn read_condition(value: &Value) -> Result<AnyCondition, serde_json::Error> {
     use serde::de::Error;
     if let Ok([all]) = <[bool; 1]>::deserialize(value) {
-        return Ok(if all { Condition::All } else { Condition::None });
+        return Ok(if all { AnyCondition::All } else { AnyCondition::None });
     }
     let clauses: Vec<(String, String, Datum)> = Deserialize::deserialize(value)?;
     let clause = |(column, function, value): (String, String, Datum)| {
@@ -325,5 +328,5 @@ fn read_condition(value: &Value) -> Result<Condition, serde_json::Error> {
             known.ok_or_else(|| serde_json::Error::custom(format!("unknown function {function}")))?;
         Ok(Clause::new(column, function, value))
     };
-    clauses.into_iter().map(clause).collect::<Result<_, _>>().map(Condition::Any)
+    clauses.into_iter().map(clause).collect::<Result<_, _>>().map(AnyCondition::Any)
 }

@@ -13,7 +13,7 @@ use tokio::time::{self, Instant};
 use super::MAX_MESSAGE;
 use super::connect::{DialError, Dialer, Stream};
 use crate::session::{Remote, Remotes, with_causes};
-use crate::txn::outcome;
+use crate::txn::{Select, outcome};
 use crate::wire::frame::{FrameError, FrameSplitter};
 use crate::wire::message::{self, Message, MessageError};
 use crate::wire::schema::{DatabaseSchema, SchemaError};
@@ -46,9 +46,10 @@ pub struct Note {
 
 /// The error of a request.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum RpcError {
     /// No remote could be reached.
-    #[error("no remote could be reached: {}", list(.0))]
+    #[error("cannot connect to any remote: {}", list(.0))]
     Unreachable(Vec<DialError>),
     /// Reading or writing failed.
     #[error("the connection to {remote} failed")]
@@ -60,7 +61,7 @@ pub enum RpcError {
         source: std::io::Error,
     },
     /// The server ended the connection.
-    #[error("{remote} closed the connection{}", if *silent { " without a word: is it a TLS port (ssl:)?" } else { "" })]
+    #[error("{remote} closed the connection{}", if *silent { " without a reply; if it is a TLS port, use ssl:" } else { "" })]
     Closed {
         /// The remote.
         remote: Remote,
@@ -86,7 +87,7 @@ pub enum RpcError {
         source: MessageError,
     },
     /// No reply arrived in time, or it stopped arriving.
-    #[error("{remote} {} {method} within {after:?}", if *begun { "sent no more of its answer to" } else { "did not answer" })]
+    #[error("{remote} {} {method} within {after:?}", if *begun { "did not complete its reply to" } else { "did not answer" })]
     Timeout {
         /// The remote.
         remote: Remote,
@@ -98,7 +99,7 @@ pub enum RpcError {
         begun: bool,
     },
     /// The server keeps sending notifications instead of a reply.
-    #[error("{remote} sends notifications and does not answer {method}")]
+    #[error("{remote} sends notifications and does not reply to {method}")]
     Unanswered {
         /// The remote.
         remote: Remote,
@@ -116,7 +117,7 @@ pub enum RpcError {
         details: String,
     },
     /// The reply does not have the form that this method requires.
-    #[error("the answer to {method} makes no sense")]
+    #[error("cannot parse the reply to {method}")]
     Answer {
         /// The request.
         method: String,
@@ -125,7 +126,7 @@ pub enum RpcError {
         source: serde_json::Error,
     },
     /// The schema can't be read.
-    #[error("the server's schema of {database} cannot be read")]
+    #[error("cannot parse the server's schema of {database}")]
     Schema {
         /// The database.
         database: String,
@@ -230,6 +231,11 @@ impl Rpc {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Runs a query on a database; returns the raw JSON of the results.
+    pub async fn select(&mut self, database: &str, select: &Select<'_>) -> Result<Box<RawValue>, RpcError> {
+        self.call_raw("transact", &(database, select)).await
     }
 
     /// The databases that the server has.

@@ -7,15 +7,18 @@
 //! readers only need the changes. A reader that needs the newest snapshot requests it.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
 
-use tokio::sync::Notify;
+use futures_core::Stream;
 
 use super::metrics::{self, Meters};
 use crate::replica::{Delta, Seq, Snapshot};
 use crate::session::{CloseReason, SyncKind};
 
-/// An event of a feed.
+/// An event of a feed. There will be no further kinds: a reader that ignores one of these may act on stale rows.
 #[derive(Clone, Debug)]
 pub enum FeedEvent {
     /// The replica equals the server's content. The feed has reported all changes up to here.
@@ -42,28 +45,29 @@ pub enum FeedEvent {
     },
 }
 
-/// Changes of a database from a certain snapshot on: each once, in order.
+/// Changes of a database from a certain snapshot on: each once, in order. It is also a [`Stream`].
 #[derive(Debug)]
+#[must_use]
 pub struct Feed {
     mailbox: Arc<Mailbox>,
     newest: Arc<Newest>,
     /// Events that a lag left behind.
     pending: VecDeque<FeedEvent>,
-    told: Standing,
+    told: SyncState,
 }
 
 /// Whether the replica follows the server, from the client's or a reader's view.
 #[derive(Clone, Debug)]
-enum Standing {
+enum SyncState {
     /// The client has not been in sync yet.
     Never,
     Synced(SyncKind),
     Down(CloseReason),
 }
 
-impl Standing {
+impl SyncState {
     /// The events that a reader with the older standing `told` still has to receive, with the last disconnect that it missed.
-    fn told_after(&self, told: &Standing, missed: Option<CloseReason>) -> Vec<FeedEvent> {
+    fn told_after(&self, told: &SyncState, missed: Option<CloseReason>) -> Vec<FeedEvent> {
         let disconnected = |reason| FeedEvent::Disconnected { reason };
         match (told, self) {
             (_, Self::Never) | (Self::Down(_), Self::Down(_)) => Vec::new(),
@@ -81,7 +85,6 @@ impl Standing {
 #[derive(Debug)]
 struct Mailbox {
     state: Mutex<MailState>,
-    wake: Notify,
     /// The state after which the reader wants changes; it may be newer than the next published change.
     since: Seq,
     limit: usize,
@@ -95,8 +98,10 @@ struct MailState {
     weight: usize,
     /// Set when there were too many events. Then only this and the standing count.
     lag: Option<Lag>,
-    standing: Standing,
+    standing: SyncState,
     closed: bool,
+    /// The task that waits for an event.
+    reader: Option<Waker>,
 }
 
 /// The changes that a slow reader missed.
@@ -165,10 +170,10 @@ impl Mailbox {
                 }
             }
             FeedEvent::Synced { how } | FeedEvent::Reconnected { how } => {
-                state.standing = Standing::Synced(*how)
+                state.standing = SyncState::Synced(*how)
             }
             FeedEvent::Disconnected { reason } => {
-                state.standing = Standing::Down(reason.clone());
+                state.standing = SyncState::Down(reason.clone());
                 if let Some(lag) = &mut state.lag {
                     lag.broke = Some(reason.clone());
                 }
@@ -184,8 +189,18 @@ impl Mailbox {
                 metrics::count(&self.meters.feed_lags);
             }
         }
+        let reader = state.reader.take();
         drop(state);
-        self.wake.notify_one();
+        reader.into_iter().for_each(Waker::wake);
+    }
+
+    fn close(&self) {
+        let reader = {
+            let mut state = self.lock();
+            state.closed = true;
+            state.reader.take()
+        };
+        reader.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -194,14 +209,23 @@ impl Feed {
     ///
     /// Cancel-safe: dropping the future loses no event.
     pub async fn next(&mut self) -> Option<FeedEvent> {
+        poll_fn(|cx| self.poll_event(cx)).await
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<FeedEvent>> {
         loop {
             if let Some(event) = self.try_next() {
-                return Some(event);
+                return Poll::Ready(Some(event));
             }
-            if self.mailbox.lock().closed {
-                return self.try_next();
+            let mut state = self.mailbox.lock();
+            // An event may have arrived since `try_next`.
+            if state.events.is_empty() && state.lag.is_none() {
+                if state.closed {
+                    return Poll::Ready(None);
+                }
+                state.reader = Some(cx.waker().clone());
+                return Poll::Pending;
             }
-            self.mailbox.wake.notified().await;
         }
     }
 
@@ -237,18 +261,27 @@ impl Feed {
     fn tell(&mut self, event: FeedEvent) -> FeedEvent {
         match &event {
             FeedEvent::Changed { .. } => {}
-            FeedEvent::Synced { how } | FeedEvent::Reconnected { how } => self.told = Standing::Synced(*how),
-            FeedEvent::Disconnected { reason } => self.told = Standing::Down(reason.clone()),
+            FeedEvent::Synced { how } | FeedEvent::Reconnected { how } => self.told = SyncState::Synced(*how),
+            FeedEvent::Disconnected { reason } => self.told = SyncState::Down(reason.clone()),
         }
         event
     }
 
     /// The missed changes as few events: the merged change, then the current state.
-    fn catch_up(&mut self, mut lag: Lag, standing: &Standing) {
+    fn catch_up(&mut self, mut lag: Lag, standing: &SyncState) {
         lag.settle();
         let changed = FeedEvent::Changed { delta: Arc::new(lag.sum), lagged: true };
         self.pending.extend(Some(changed).filter(|changed| weight(changed) > 1));
         self.pending.extend(standing.told_after(&self.told, lag.broke));
+    }
+}
+
+/// The events, as [`Feed::next`] returns them.
+impl Stream for Feed {
+    type Item = FeedEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<FeedEvent>> {
+        self.poll_event(cx)
     }
 }
 
@@ -280,14 +313,14 @@ pub(crate) struct Publisher {
 #[derive(Debug)]
 struct Mailboxes {
     list: Vec<Weak<Mailbox>>,
-    standing: Standing,
+    standing: SyncState,
     closed: bool,
 }
 
 impl Publisher {
     pub(crate) fn new(empty: Snapshot, limit: usize, meters: Arc<Meters>) -> Self {
         let newest = Arc::new(Newest(Mutex::new(empty.clone())));
-        let mailboxes = Mailboxes { list: Vec::new(), standing: Standing::Never, closed: false };
+        let mailboxes = Mailboxes { list: Vec::new(), standing: SyncState::Never, closed: false };
         Self { newest, empty, mailboxes: Mutex::new(mailboxes), limit, meters }
     }
 
@@ -322,7 +355,7 @@ impl Publisher {
         let mut events = VecDeque::new();
         let mut told = standing.clone();
         if all {
-            told = Standing::Never;
+            told = SyncState::Never;
             let delta = self.empty.diff(&newest);
             if !delta.is_empty() {
                 events.push_back(FeedEvent::Changed { delta: Arc::new(delta), lagged: false });
@@ -335,10 +368,10 @@ impl Publisher {
             lag: None,
             standing,
             closed: mailboxes.closed,
+            reader: None,
         };
         let mailbox = Arc::new(Mailbox {
             state: Mutex::new(state),
-            wake: Notify::new(),
             since: newest.seq(),
             limit: self.limit,
             meters: self.meters.clone(),
@@ -358,18 +391,18 @@ impl Publisher {
     pub(crate) fn synced(&self, how: SyncKind) {
         let mut mailboxes = self.lock();
         let event = match mailboxes.standing {
-            Standing::Down(_) => FeedEvent::Reconnected { how },
-            Standing::Never | Standing::Synced(_) => FeedEvent::Synced { how },
+            SyncState::Down(_) => FeedEvent::Reconnected { how },
+            SyncState::Never | SyncState::Synced(_) => FeedEvent::Synced { how },
         };
-        mailboxes.standing = Standing::Synced(how);
+        mailboxes.standing = SyncState::Synced(how);
         mailboxes.send(&event);
     }
 
     /// The replica no longer follows the server. Repeated failed attempts cause only one event.
     pub(crate) fn down(&self, reason: &CloseReason) {
         let mut mailboxes = self.lock();
-        if matches!(mailboxes.standing, Standing::Synced(_)) {
-            mailboxes.standing = Standing::Down(reason.clone());
+        if matches!(mailboxes.standing, SyncState::Synced(_)) {
+            mailboxes.standing = SyncState::Down(reason.clone());
             mailboxes.send(&FeedEvent::Disconnected { reason: reason.clone() });
         }
     }
@@ -379,8 +412,7 @@ impl Publisher {
         let mut mailboxes = self.lock();
         mailboxes.closed = true;
         for mailbox in mailboxes.list.drain(..).filter_map(|mailbox| mailbox.upgrade()) {
-            mailbox.lock().closed = true;
-            mailbox.wake.notify_one();
+            mailbox.close();
         }
     }
 }

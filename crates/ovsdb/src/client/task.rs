@@ -24,20 +24,20 @@ use super::lock::{Holders, LockState};
 use super::metrics;
 use super::queue::Queue;
 use super::record::{Input, Recorder};
-use super::{ConditionError, Shared};
-use crate::model::{Condition, Str};
+use super::{ClientState, ConditionError};
+use crate::model::{AnyCondition, Str};
 use crate::session::{
     Action, CloseReason, CondSeq, Event, LockMode, Remotes, Reply, Session, TxnId, with_causes,
 };
-use crate::txn::builder::{Composed, Label};
+use crate::txn::builder::{ComposedTransaction, Label};
 use crate::txn::group::{Group, GroupLimits};
 use crate::txn::outcome::{self, Answer, CommitError, Committed};
 
 /// A request from a client to its driver.
 #[derive(Debug)]
 pub(super) enum Command {
-    Commit { composed: Composed, grouped: bool, reply: Settle },
-    Condition { table: Str, condition: Condition, reply: oneshot::Sender<Result<(), ConditionError>> },
+    Commit { composed: ComposedTransaction, grouped: bool, reply: Settle },
+    Condition { table: Str, condition: AnyCondition, reply: oneshot::Sender<Result<(), ConditionError>> },
     Lock { name: Str, mode: LockMode, state: watch::Sender<LockState> },
     Unlock { name: Str, state: watch::Receiver<LockState> },
     Remotes(Remotes),
@@ -69,7 +69,7 @@ pub(super) struct Driver {
     dialer: Dialer,
     link: Link,
     commands: Queue,
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
     limits: Limits,
     /// Bytes of commits that the session has accepted and not yet passed to the link.
     unsettled: usize,
@@ -108,7 +108,7 @@ impl Driver {
         session: Session,
         dialer: Dialer,
         commands: Queue,
-        shared: Arc<Shared>,
+        shared: Arc<ClientState>,
         limits: Limits,
         recorder: Option<Recorder>,
     ) -> Self {
@@ -201,7 +201,7 @@ impl Driver {
                 metrics::add(&self.shared.meters.bytes_sent, count);
                 let Link::Up(up) = &mut self.link else { return };
                 if count == 0 && up.backlog > 0 {
-                    return self.lost(CloseReason::Io("the connection takes no more bytes".into()));
+                    return self.lost(CloseReason::Io("the connection accepts no more bytes".into()));
                 }
                 up.wrote(count);
             }
@@ -227,9 +227,9 @@ impl Driver {
     /// The reason why the server closed the connection. A TLS port that gets plain JSON closes it without an error.
     fn farewell(&self) -> CloseReason {
         match &self.link {
-            Link::Up(up) if up.plain && !up.heard => {
-                CloseReason::Io("the server hung up without a word: is it a TLS port (ssl:)?".into())
-            }
+            Link::Up(up) if up.plain && !up.heard => CloseReason::Io(
+                "the server closed the connection without a reply; if it is a TLS port, use ssl:".into(),
+            ),
             _ => CloseReason::Eof,
         }
     }
@@ -290,7 +290,7 @@ impl Driver {
     fn command(&mut self, command: Command) {
         match command {
             Command::Commit { composed, grouped: true, reply } => self.group.push(reply, composed),
-            Command::Commit { composed: Composed { text, labels }, grouped: false, reply } => {
+            Command::Commit { composed: ComposedTransaction { text, labels }, grouped: false, reply } => {
                 self.unsettled += text.len();
                 let txn = self.submit(format!("[{text}]"));
                 self.waiters.insert(txn, Waiter::One { labels, reply });

@@ -37,6 +37,7 @@ pub struct Identity {
 
 /// The certificates can't be used.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum TlsError {
     /// A file could not be read as PEM.
     #[error("cannot read {what} from {}", path.display())]
@@ -50,7 +51,7 @@ pub enum TlsError {
         source: rustls_pki_types::pem::Error,
     },
     /// A file contains no certificate or key.
-    #[error("{} holds no certificate", path.display())]
+    #[error("{} contains no certificate", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
@@ -207,7 +208,7 @@ pub(crate) fn hint(error: &std::io::Error) -> &'static str {
     match inner {
         // `ovs-pki` gives two CAs the same name if it creates them in the same second. Then only the signature is wrong.
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => {
-            "the server's certificate is not signed by the CA given; check the CA file"
+            "the server's certificate is not signed by the given CA; check the CA file"
         }
         Some(Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
@@ -222,12 +223,12 @@ pub(crate) fn hint(error: &std::io::Error) -> &'static str {
             Alert::UnknownCA | Alert::BadCertificate | Alert::CertificateUnknown | Alert::DecryptError,
         )) => "the server does not trust our certificate; check which CA has signed it",
         Some(Error::AlertReceived(Alert::CertificateRequired | Alert::HandshakeFailure)) => {
-            "the server wants a certificate from us, or shares no TLS version with us"
+            "the server requires a client certificate, or shares no TLS version with us"
         }
         None if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            "the server hung up during the handshake; is it a tcp: port?"
+            "the server closed the connection during the handshake; if it has no TLS, use tcp:"
         }
-        Some(Error::InvalidMessage(_)) => "the server does not speak TLS; is it a tcp: port?",
+        Some(Error::InvalidMessage(_)) => "the server does not speak TLS; use tcp:",
         _ => "the TLS handshake failed",
     }
 }

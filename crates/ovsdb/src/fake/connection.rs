@@ -33,7 +33,7 @@ struct Seat {
 
 /// The state that all connections of a server share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct FakeState {
     host: Mutex<Host>,
     seats: Mutex<BTreeMap<Peer, Seat>>,
     pub(super) faults: Faults,
@@ -47,7 +47,7 @@ pub(super) struct Shared {
 /// The maximum size of a client's message.
 const LIMIT: usize = 1 << 30;
 
-impl Shared {
+impl FakeState {
     pub(super) fn new(host: Host, database: String) -> Self {
         Self {
             host: Mutex::new(host),
@@ -243,7 +243,7 @@ impl Shared {
 
 /// Notifies the host of the end of a connection, however its task ended.
 struct Guard {
-    shared: Arc<Shared>,
+    shared: Arc<FakeState>,
     peer: Peer,
 }
 

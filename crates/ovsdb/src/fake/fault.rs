@@ -118,7 +118,7 @@ pub struct Faults(Arc<Mutex<Vec<Rule>>>);
 
 /// A fault that has been planned.
 #[derive(Clone, Debug)]
-pub struct Planned {
+pub struct PlannedFault {
     faults: Faults,
     at: usize,
 }
@@ -133,10 +133,10 @@ pub(super) enum Occasion<'a> {
 
 impl Faults {
     /// Plans a fault, to strike once.
-    pub fn on(&self, when: When, fault: Fault) -> Planned {
+    pub fn on(&self, when: When, fault: Fault) -> PlannedFault {
         let mut rules = self.rules();
         rules.push(Rule { when, fault, skip: 0, left: 1, struck: 0 });
-        Planned { faults: self.clone(), at: rules.len() - 1 }
+        PlannedFault { faults: self.clone(), at: rules.len() - 1 }
     }
 
     /// Disarms all faults.
@@ -170,7 +170,7 @@ impl Faults {
     }
 }
 
-impl Planned {
+impl PlannedFault {
     fn change(self, change: impl FnOnce(&mut Rule)) -> Self {
         if let Some(rule) = self.faults.rules().get_mut(self.at) {
             change(rule);

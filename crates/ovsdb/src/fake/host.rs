@@ -14,7 +14,7 @@ use super::execute::{Outcome, Setting};
 use super::lock::Locks;
 use super::monitor::Monitor;
 use super::refusal::Refusal;
-use super::server_db::{self, Model, Standing};
+use super::server_db::{self, Model, StorageState};
 use super::store::{Change, Database};
 use crate::model::Str;
 use crate::wire::message::{self, Message};
@@ -68,7 +68,7 @@ pub(super) struct Host {
     pub(super) id: Uuid,
     pub(super) locks: Locks,
     pub(super) sessions: BTreeMap<Peer, Session>,
-    pub(super) standing: Standing,
+    pub(super) standing: StorageState,
     waiting: Vec<Waiting>,
     pub(super) last_peer: u64,
     pub(super) out: Vec<(Peer, Out)>,
@@ -81,7 +81,7 @@ pub(super) struct Host {
 impl Host {
     /// A server with empty databases; one without the `_Server` database is an old one.
     pub(super) fn new(schemas: Vec<Value>, model: Model, old: bool) -> Result<Self, SchemaError> {
-        let standing = Standing { model, connected: true, leader: model != Model::Relay, index: 1 };
+        let standing = StorageState { model, connected: true, leader: model != Model::Relay, index: 1 };
         let mut host = Self {
             databases: BTreeMap::new(),
             id: Uuid::new_v4(),
@@ -284,7 +284,7 @@ impl Host {
     /// Updates the `_Server` database.
     pub(super) fn describe(&mut self) {
         let Some(mut own) = self.databases.remove(server_db::NAME) else { return };
-        let plain = Standing { model: Model::Standalone, connected: true, leader: true, index: 0 };
+        let plain = StorageState { model: Model::Standalone, connected: true, leader: true, index: 0 };
         let schema = own.schema.clone();
         let mut changes = server_db::describe(&mut own, server_db::NAME, &schema, &plain);
         for (name, db) in &self.databases {
@@ -295,7 +295,7 @@ impl Host {
     }
 
     /// Changes the server's own status row.
-    pub(super) fn stand(&mut self, now_ms: u64, change: impl FnOnce(&mut Standing)) {
+    pub(super) fn stand(&mut self, now_ms: u64, change: impl FnOnce(&mut StorageState)) {
         change(&mut self.standing);
         let remembers = self.standing.model != Model::Standalone;
         for (_, db) in self.databases.iter_mut().filter(|(name, _)| *name != server_db::NAME) {

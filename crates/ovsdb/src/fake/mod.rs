@@ -28,7 +28,7 @@ mod server;
 mod server_db;
 mod store;
 
-pub use fault::{Fault, Faults, Planned, When};
+pub use fault::{Fault, Faults, PlannedFault, When};
 pub use server::{Builder, Server, ServerError};
 pub use server_db::Model;
 

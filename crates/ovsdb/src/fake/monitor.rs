@@ -42,7 +42,7 @@ const MODIFY: Kinds = 8;
 
 /// A client's view of one table.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct ReportedRow {
     kinds: Kinds,
     /// The columns, each with the kinds of change it is sent for. Columns that only a condition uses have none:
     /// the real server lets a change of such a column through as an empty modification.
@@ -56,7 +56,7 @@ pub(super) struct Monitor {
     pub(super) id: Value,
     pub(super) database: Str,
     version: Version,
-    tables: BTreeMap<Str, Seen>,
+    tables: BTreeMap<Str, ReportedRow>,
 }
 
 impl Monitor {
@@ -73,7 +73,7 @@ impl Monitor {
         let mut tables = BTreeMap::new();
         for (name, value) in requests {
             let table = table(db, name)?;
-            let mut seen = Seen::default();
+            let mut seen = ReportedRow::default();
             let requests = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
             for (at, request) in requests.iter().enumerate() {
                 let condition = seen.read(table, request, version)?;
@@ -232,7 +232,7 @@ fn table<'a>(db: &'a Database, name: &str) -> Result<&'a Table, Refusal> {
     db.tables.get(name).ok_or_else(|| Refusal::syntax(format!("no table named {name}")))
 }
 
-impl Seen {
+impl ReportedRow {
     /// Adds one request for the table; returns its condition.
     fn read(&mut self, table: &Table, request: &Value, version: Version) -> Result<Condition, Refusal> {
         let members = Members::new(request)?;

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 
-use super::connection::Shared;
+use super::connection::FakeState;
 use super::fault::Faults;
 use super::host::Host;
 use super::server_db::{self, Model};
@@ -97,7 +97,7 @@ impl Builder {
         }
         let first = schemas.first().and_then(|schema| schema.get("name")).and_then(Value::as_str);
         let database = first.unwrap_or(server_db::NAME).to_owned();
-        let shared = Arc::new(Shared::new(Host::new(schemas, self.model, self.old)?, database));
+        let shared = Arc::new(FakeState::new(Host::new(schemas, self.model, self.old)?, database));
         let ticker = shared.clone();
         let ticker = tokio::spawn(async move { ticker.tick().await });
         let mut server = Server { shared, address: self.address, listener: None, ticker };
@@ -109,7 +109,7 @@ impl Builder {
 /// An OVSDB server in this process. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<FakeState>,
     address: Address,
     listener: Option<JoinHandle<()>>,
     ticker: JoinHandle<()>,

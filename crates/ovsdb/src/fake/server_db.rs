@@ -31,7 +31,7 @@ pub enum Model {
 
 /// The row of the served database.
 #[derive(Clone, Debug)]
-pub(super) struct Standing {
+pub(super) struct StorageState {
     pub(super) model: Model,
     pub(super) connected: bool,
     pub(super) leader: bool,
@@ -56,7 +56,7 @@ pub(super) fn schema() -> Value {
     }}}})
 }
 
-impl Standing {
+impl StorageState {
     fn columns(&self, database: &str, schema: &Value) -> [(&'static str, Datum); 8] {
         let some = |atom: Atom| Datum::from(atom);
         let (model, cid, sid, index) = match self.model {
@@ -90,7 +90,7 @@ pub(super) fn describe(
     server: &mut Database,
     database: &str,
     schema: &Value,
-    standing: &Standing,
+    standing: &StorageState,
 ) -> Vec<Change> {
     server.change(|txn: &mut Txn<'_>| {
         let Some(table) = txn.db.tables.get("Database") else { return };

@@ -21,7 +21,7 @@ use super::table::Table;
 /// # #[derive(Clone, Debug, Default, PartialEq, Table)]
 /// # #[ovsdb(database = "D", table = "Port_Binding")]
 /// # struct PortBinding { kind: Str }
-/// Condition::column::<Chassis, Str>(PortBinding::KIND, Function::Equal, &Str::from("patch"));
+/// Condition::<Chassis>::column(PortBinding::KIND, Function::Equal, &Str::from("patch"));
 /// ```
 ///
 /// Nor does a value of another type:
@@ -54,7 +54,7 @@ use super::table::Table;
 /// # #[derive(Clone, Debug, Default, PartialEq, Table)]
 /// # #[ovsdb(database = "D", table = "Chassis")]
 /// # struct Chassis { name: Str, hostname: Str }
-/// Condition::column(Chassis::NAME, Function::Equal, &Str::from("ch1"));
+/// let _ = Condition::column(Chassis::NAME, Function::Equal, &Str::from("ch1"));
 /// assert!((Chassis::NAME | Chassis::HOSTNAME).contains(Chassis::NAME));
 /// ```
 pub struct Column<T, V> {

@@ -33,6 +33,7 @@ impl TableFit {
 
 /// One mismatch.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum Misfit {
     /// The schema has no such table.
     #[error("table {table} does not exist")]

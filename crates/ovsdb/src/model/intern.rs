@@ -82,7 +82,7 @@ thread_local! {
 }
 
 /// The string as a [`SmolStr`]. It shares memory with an equal one that this thread has seen recently.
-pub fn intern(text: &str) -> SmolStr {
+pub(crate) fn intern(text: &str) -> SmolStr {
     if text.len() <= INLINE {
         return SmolStr::new_inline(text);
     }

@@ -33,7 +33,7 @@ pub enum UpdateVersion {
 }
 
 /// The update of a row.
-enum Said<R> {
+enum RowUpdate<R> {
     Insert(R),
     Modify(R),
     /// A modification that changes nothing.
@@ -60,20 +60,20 @@ impl<R: PartialEq> After<R> {
 }
 
 /// The changes of one table that are not applied yet.
-pub(super) struct Staged<R> {
+pub(super) struct StagedRows<R> {
     /// In the order of arrival, each row once.
     pub(super) changes: Vec<Change<R>>,
     /// Rows that became undecodable (`Some`) or decodable again, in the same order.
     pub(super) unreadable: Vec<(Uuid, Option<Arc<RawRow>>)>,
 }
 
-impl<R> Default for Staged<R> {
+impl<R> Default for StagedRows<R> {
     fn default() -> Self {
         Self { changes: Vec::new(), unreadable: Vec::new() }
     }
 }
 
-impl<R: PartialEq> Staged<R> {
+impl<R: PartialEq> StagedRows<R> {
     /// Records the change of a row, unless the row stays equal.
     fn note<C: Codec<Row = R>>(
         &mut self,
@@ -112,8 +112,8 @@ impl<C: Codec> TableState<C> {
         &self,
         version: UpdateVersion,
         cursor: &mut Cursor<'_>,
-    ) -> Result<Staged<C::Row>, ApplyError> {
-        let (mut staged, mut seen) = (Staged::default(), SmallVec::<[Uuid; 1]>::new());
+    ) -> Result<StagedRows<C::Row>, ApplyError> {
+        let (mut staged, mut seen) = (StagedRows::default(), SmallVec::<[Uuid; 1]>::new());
         cursor.members(|cursor, uuid| {
             let uuid = split::row_uuid(&uuid)?;
             let before = self.rows.get(uuid);
@@ -131,8 +131,8 @@ impl<C: Codec> TableState<C> {
     }
 
     /// Stages rows as given (`Some`) or removes them (`None`).
-    pub(super) fn stage_rows(&self, rows: BTreeMap<Uuid, Option<C::Row>>) -> Staged<C::Row> {
-        let mut staged = Staged::default();
+    pub(super) fn stage_rows(&self, rows: BTreeMap<Uuid, Option<C::Row>>) -> StagedRows<C::Row> {
+        let mut staged = StagedRows::default();
         for (uuid, row) in rows {
             let before = self.rows.get(uuid);
             let after = row.map_or(After::Gone, |row| After::row(Arc::new(row), before));
@@ -147,14 +147,14 @@ impl<C: Codec> TableState<C> {
         version: UpdateVersion,
         text: &str,
         rows: &[RowText],
-        staged: &mut Staged<C::Row>,
+        staged: &mut StagedRows<C::Row>,
     ) -> Result<(), ApplyError> {
         for RowText { uuid, at } in rows {
             let (before, mut cursor) = (self.rows.get(*uuid), Cursor::new(&text[at.clone()]));
             let after = match self.read(version, *uuid, &mut cursor, None, None)? {
-                Said::Insert(After::Row(row)) => After::row(row, before),
-                Said::Insert(after) => after,
-                Said::Modify(_) | Said::Repeat | Said::ModifyUnknown | Said::Delete => {
+                RowUpdate::Insert(After::Row(row)) => After::row(row, before),
+                RowUpdate::Insert(after) => after,
+                RowUpdate::Modify(_) | RowUpdate::Repeat | RowUpdate::ModifyUnknown | RowUpdate::Delete => {
                     return Err(self.inconsistent(*uuid, Inconsistency::NotInitial));
                 }
             };
@@ -173,14 +173,14 @@ impl<C: Codec> TableState<C> {
         let raw = self.unreadable.get(&uuid).map(|raw| &*raw.values);
         let known = raw.is_some() || row.is_some();
         match self.read(version, uuid, cursor, row, raw)? {
-            Said::Insert(_) if known => Err(self.inconsistent(uuid, Inconsistency::InsertKnown)),
-            Said::Modify(_) | Said::ModifyUnknown if !known => {
+            RowUpdate::Insert(_) if known => Err(self.inconsistent(uuid, Inconsistency::InsertKnown)),
+            RowUpdate::Modify(_) | RowUpdate::ModifyUnknown if !known => {
                 Err(self.inconsistent(uuid, Inconsistency::ModifyUnknown))
             }
-            Said::Delete if !known => Err(self.inconsistent(uuid, Inconsistency::DeleteUnknown)),
-            Said::Insert(after) | Said::Modify(after) => Ok(after),
-            Said::Repeat => Ok(After::Same),
-            Said::ModifyUnknown | Said::Delete => Ok(After::Gone),
+            RowUpdate::Delete if !known => Err(self.inconsistent(uuid, Inconsistency::DeleteUnknown)),
+            RowUpdate::Insert(after) | RowUpdate::Modify(after) => Ok(after),
+            RowUpdate::Repeat => Ok(After::Same),
+            RowUpdate::ModifyUnknown | RowUpdate::Delete => Ok(After::Gone),
         }
     }
 
@@ -192,7 +192,7 @@ impl<C: Codec> TableState<C> {
         cursor: &mut Cursor<'_>,
         row: Option<&Arc<C::Row>>,
         raw: Option<&[Datum]>,
-    ) -> Result<Said<After<C::Row>>, ApplyError> {
+    ) -> Result<RowUpdate<After<C::Row>>, ApplyError> {
         let begin = cursor.clone();
         if raw.is_none()
             && let Ok(said) = decode(&*self.codec, cursor, version, row)
@@ -219,14 +219,14 @@ impl<C: Codec> TableState<C> {
     }
 }
 
-impl<R> Said<R> {
-    fn map<S>(self, f: impl FnOnce(R) -> S) -> Said<S> {
+impl<R> RowUpdate<R> {
+    fn map<S>(self, f: impl FnOnce(R) -> S) -> RowUpdate<S> {
         match self {
-            Self::Insert(row) => Said::Insert(f(row)),
-            Self::Modify(row) => Said::Modify(f(row)),
-            Self::Repeat => Said::Repeat,
-            Self::ModifyUnknown => Said::ModifyUnknown,
-            Self::Delete => Said::Delete,
+            Self::Insert(row) => RowUpdate::Insert(f(row)),
+            Self::Modify(row) => RowUpdate::Modify(f(row)),
+            Self::Repeat => RowUpdate::Repeat,
+            Self::ModifyUnknown => RowUpdate::ModifyUnknown,
+            Self::Delete => RowUpdate::Delete,
         }
     }
 }
@@ -237,7 +237,7 @@ fn decode<R: Reader>(
     cursor: &mut Cursor<'_>,
     version: UpdateVersion,
     before: Option<&Arc<R::Row>>,
-) -> Result<Said<Arc<R::Row>>, Error> {
+) -> Result<RowUpdate<Arc<R::Row>>, Error> {
     // The row is copied once, to its final memory, and changed there.
     let onto = |cursor: &mut Cursor<'_>, start: &Arc<R::Row>, modify: bool| {
         let mut row = Arc::clone(start);
@@ -263,27 +263,27 @@ fn decode<R: Reader>(
                 cursor.skip()
             })?;
             said = match (old, new) {
-                (false, Some(row)) => Some(Said::Insert(row)),
-                (true, Some(row)) if before.is_some_and(|before| **before == *row) => Some(Said::Repeat),
-                (true, Some(row)) => Some(Said::Modify(row)),
-                (true, None) => Some(Said::Delete),
+                (false, Some(row)) => Some(RowUpdate::Insert(row)),
+                (true, Some(row)) if before.is_some_and(|before| **before == *row) => Some(RowUpdate::Repeat),
+                (true, Some(row)) => Some(RowUpdate::Modify(row)),
+                (true, None) => Some(RowUpdate::Delete),
                 (false, None) => None,
             };
         }
         UpdateVersion::V2 => cursor.members(|cursor, member| {
             let next = match (&*member, before) {
-                ("insert" | "initial", _) => Said::Insert(onto(cursor, &reader.blank(), false)?.0),
+                ("insert" | "initial", _) => RowUpdate::Insert(onto(cursor, &reader.blank(), false)?.0),
                 ("modify", Some(before)) => match onto(cursor, before, true)? {
-                    (row, touched) if reader.same(before, &row, touched) => Said::Repeat,
-                    (row, _) => Said::Modify(row),
+                    (row, touched) if reader.same(before, &row, touched) => RowUpdate::Repeat,
+                    (row, _) => RowUpdate::Modify(row),
                 },
                 ("modify", None) => {
                     cursor.skip()?;
-                    Said::ModifyUnknown
+                    RowUpdate::ModifyUnknown
                 }
                 ("delete", _) => {
                     cursor.skip()?;
-                    Said::Delete
+                    RowUpdate::Delete
                 }
                 (other, _) => {
                     return Err(Error::custom(format_args!("a row is neither inserted nor {other}")));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::de::Error as _;
 use serde_json::Error;
 
-use crate::model::fit::fit;
+use crate::model::fit;
 use crate::model::{ColumnSet, Misfit, Str, Table, TableFit};
 use crate::wire::atom::ValueError;
 use crate::wire::cursor::Cursor;
@@ -129,7 +129,7 @@ impl Sink for RawSink<'_> {
 
 /// Reads rows into a struct.
 #[derive(Clone)]
-pub(super) struct Typed<T> {
+pub(super) struct TypedCodec<T> {
     blank: Arc<T>,
     /// Whether servers may lack the table.
     optional: bool,
@@ -142,7 +142,7 @@ pub(super) struct Typed<T> {
     layout: Layout,
 }
 
-impl<T: Table> Typed<T> {
+impl<T: Table> TypedCodec<T> {
     pub(super) fn new(optional: bool) -> Self {
         Self {
             blank: Arc::default(),
@@ -161,7 +161,7 @@ impl<T: Table> Typed<T> {
     }
 }
 
-impl<T: Table> Reader for Typed<T> {
+impl<T: Table> Reader for TypedCodec<T> {
     type Row = T;
     type Sink<'a> = TypedSink<'a, T>;
 
@@ -178,7 +178,7 @@ impl<T: Table> Reader for Typed<T> {
     }
 }
 
-impl<T: Table> Codec for Typed<T> {
+impl<T: Table> Codec for TypedCodec<T> {
     fn fit(&self, table: &str, schema: &DatabaseSchema) -> Result<(Self, TableFit), Vec<Misfit>> {
         let mut codec = Self::new(self.optional).only(self.asked);
         if self.optional && !schema.tables.contains_key(table) {
@@ -220,7 +220,7 @@ impl<T: Table> Codec for Typed<T> {
 
 /// Reads columns into a struct.
 pub(super) struct TypedSink<'a, T> {
-    codec: &'a Typed<T>,
+    codec: &'a TypedCodec<T>,
     row: &'a mut T,
     touched: ColumnSet,
 }

@@ -11,9 +11,10 @@ use crate::model::Str;
 
 /// An update was not applied. The replica is unchanged; a full reload repairs it.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum ApplyError {
     /// The message is not an update of the protocol.
-    #[error("{place}: not an update as the protocol has it")]
+    #[error("cannot parse the update of {place}")]
     Malformed {
         /// The part of the message.
         place: String,
@@ -32,7 +33,7 @@ pub enum ApplyError {
         what: Inconsistency,
     },
     /// An update arrived after a change of the schema and before the next load.
-    #[error("an update came before the rows were loaded by the present schema")]
+    #[error("an update arrived before the rows were loaded with the present schema")]
     Stale,
 }
 
@@ -45,6 +46,7 @@ impl From<serde_json::Error> for ApplyError {
 
 /// A disagreement between an update and the rows of the replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Inconsistency {
     /// An insert of an existing row.
     InsertKnown,
@@ -61,11 +63,11 @@ pub enum Inconsistency {
 impl fmt::Display for Inconsistency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::InsertKnown => "the server inserts a row that is already held",
-            Self::ModifyUnknown => "the server changes a row that is not held",
-            Self::DeleteUnknown => "the server deletes a row that is not held",
-            Self::Repeated => "the server says two things about one row at once",
-            Self::NotInitial => "the server sent a change where it was to list all rows",
+            Self::InsertKnown => "the server inserts a row that the replica already has",
+            Self::ModifyUnknown => "the server changes a row that the replica does not have",
+            Self::DeleteUnknown => "the server deletes a row that the replica does not have",
+            Self::Repeated => "the server updates one row twice in one notification",
+            Self::NotInitial => "the server sent a change instead of a list of all rows",
         })
     }
 }

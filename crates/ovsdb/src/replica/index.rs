@@ -14,7 +14,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::delta::Change;
-use super::sorted::Sorted;
+use super::sorted::SortedMap;
 use crate::model::Table;
 use crate::wire::atom::Atom;
 use crate::wire::datum::Datum;
@@ -74,7 +74,7 @@ impl<T: Table, const COLUMN: usize> Index for References<T, COLUMN> {
 
 /// The entries of one index.
 pub(super) struct Entries<I: Index> {
-    sorted: Sorted<(I::Key, Uuid), ()>,
+    sorted: SortedMap<(I::Key, Uuid), ()>,
 }
 
 impl<I: Index> Clone for Entries<I> {
@@ -85,7 +85,7 @@ impl<I: Index> Clone for Entries<I> {
 
 impl<I: Index> Default for Entries<I> {
     fn default() -> Self {
-        Self { sorted: Sorted::default() }
+        Self { sorted: SortedMap::default() }
     }
 }
 

@@ -12,7 +12,6 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod apply;
-mod aside;
 mod codec;
 mod delta;
 mod dynamic;
@@ -25,6 +24,7 @@ mod snapshot;
 mod sorted;
 mod split;
 mod table;
+mod unreadable;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -44,7 +44,7 @@ pub use model::Model;
 pub use rows::Rows;
 pub use snapshot::{Seq, Snapshot, UnreadableRow};
 
-use crate::model::{Condition, Misfit, Str, Table, TableFit};
+use crate::model::{AnyCondition, Misfit, Str, Table, TableFit};
 use crate::wire::cursor::Cursor;
 use crate::wire::schema::DatabaseSchema;
 use resync::Text;
@@ -53,13 +53,13 @@ use table::{AnyStaged, AnyTable};
 
 /// The request for one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Monitored {
+pub struct MonitoredTable {
     /// The table.
     pub table: Str,
     /// The columns, without those that the server lacks or that are only written.
     pub columns: Vec<Str>,
     /// The initial condition.
-    pub condition: Condition,
+    pub condition: AnyCondition,
 }
 
 /// The result of comparing the tables of a model with a server's schema.
@@ -84,8 +84,8 @@ impl Fit {
 /// Tables of a database that follow the server.
 pub struct Replica {
     state: Arc<State>,
-    conditions: Vec<Condition>,
-    monitored: Vec<Monitored>,
+    conditions: Vec<AnyCondition>,
+    monitored: Vec<MonitoredTable>,
     /// Whether a load must precede any update.
     stale: bool,
 }
@@ -114,7 +114,7 @@ impl Replica {
                 Ok((table, same)) => {
                     stale |= !same;
                     fits.tables.push((table.name().clone(), table.fit().clone()));
-                    monitored.extend(table.monitored(schema).map(|columns| Monitored {
+                    monitored.extend(table.monitored(schema).map(|columns| MonitoredTable {
                         table: table.name().clone(),
                         columns,
                         condition: condition.clone(),
@@ -133,7 +133,7 @@ impl Replica {
     }
 
     /// The requests to the server, since [`Replica::fit`].
-    pub fn monitored(&self) -> Vec<Monitored> {
+    pub fn monitored(&self) -> Vec<MonitoredTable> {
         self.monitored.clone()
     }
 
@@ -175,7 +175,7 @@ impl Replica {
         if self.stale {
             return Err(ApplyError::Stale);
         }
-        let (mut cursor, mut staged) = (Cursor::new(body), Staging::new());
+        let (mut cursor, mut staged) = (Cursor::new(body), StagedTables::new());
         cursor.members(|cursor, name| {
             let Some(at) = self.state.tables.iter().position(|table| table.name() == &*name) else {
                 // Tables that the model does not contain are skipped.
@@ -221,7 +221,7 @@ impl Replica {
 }
 
 /// The staged changes of tables, each with its position. Most updates are about one table.
-type Staging = SmallVec<[(usize, AnyStaged); 1]>;
+type StagedTables = SmallVec<[(usize, AnyStaged); 1]>;
 
 /// The table, copied if a snapshot shares it.
 fn writable(table: &mut Arc<dyn AnyTable>) -> &mut dyn AnyTable {

@@ -8,19 +8,20 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::codec::Typed;
+use super::codec::TypedCodec;
 use super::dynamic::{Columns, Dynamic};
 use super::index::Index;
 use super::table::{AnyTable, TableState};
 use super::writable;
-use crate::model::{Condition, Str, Table, TableColumns};
+use crate::model::{AnyCondition, Condition, Str, Table, TableColumns};
 
 /// The tables of one database to hold, their conditions, and their indexes.
 #[derive(Clone)]
+#[must_use]
 pub struct Model {
     pub(super) database: Str,
     pub(super) tables: Vec<Arc<dyn AnyTable>>,
-    pub(super) conditions: Vec<Condition>,
+    pub(super) conditions: Vec<AnyCondition>,
     pub(super) typed: HashMap<TypeId, usize>,
 }
 
@@ -48,9 +49,9 @@ impl Model {
     ///
     /// # Panics
     /// As [`Model::table`].
-    pub fn table_where<T: Table>(mut self, condition: Condition) -> Self {
+    pub fn table_where<T: Table>(mut self, condition: Condition<T>) -> Self {
         let at = self.add::<T>(false);
-        self.conditions[at] = condition;
+        self.conditions[at] = condition.into();
         self
     }
 
@@ -88,14 +89,14 @@ impl Model {
     /// # Panics
     /// If the model already has the table.
     pub fn dynamic(self, table: impl Into<Str>, columns: Columns) -> Self {
-        self.dynamic_where(table, columns, Condition::All)
+        self.dynamic_where(table, columns, AnyCondition::All)
     }
 
     /// Adds a table without a struct, decoded by the server's own schema, with the rows that match a condition.
     ///
     /// # Panics
     /// If the model already has the table.
-    pub fn dynamic_where(mut self, table: impl Into<Str>, columns: Columns, condition: Condition) -> Self {
+    pub fn dynamic_where(mut self, table: impl Into<Str>, columns: Columns, condition: AnyCondition) -> Self {
         let table = table.into();
         self.push(Arc::new(TableState::new(table, Dynamic::new(columns))), condition);
         self
@@ -103,7 +104,7 @@ impl Model {
 
     /// With no row of any table, until [`Client::set_condition`](crate::Client::set_condition) requests some.
     pub fn without_rows(mut self) -> Self {
-        self.conditions.fill(Condition::None);
+        self.conditions.fill(AnyCondition::None);
         self
     }
 
@@ -113,7 +114,7 @@ impl Model {
     }
 
     /// The tables, each with its initial condition.
-    pub fn tables(&self) -> impl Iterator<Item = (&Str, &Condition)> {
+    pub fn tables(&self) -> impl Iterator<Item = (&Str, &AnyCondition)> {
         self.tables.iter().map(|table| table.name()).zip(&self.conditions)
     }
 
@@ -122,20 +123,22 @@ impl Model {
             return *at;
         }
         assert_eq!(T::DATABASE, self.database, "table {} is of another database", T::TABLE);
-        let at =
-            self.push(Arc::new(TableState::new(T::TABLE.into(), Typed::<T>::new(optional))), Condition::All);
+        let at = self.push(
+            Arc::new(TableState::new(T::TABLE.into(), TypedCodec::<T>::new(optional))),
+            AnyCondition::All,
+        );
         self.typed.insert(TypeId::of::<T>(), at);
         at
     }
 
     /// The state of a table, which is added if the model lacks it.
-    fn state<T: Table>(&mut self) -> &mut TableState<Typed<T>> {
+    fn state<T: Table>(&mut self) -> &mut TableState<TypedCodec<T>> {
         let at = self.add::<T>(false);
         let state: &mut dyn Any = writable(&mut self.tables[at]);
         state.downcast_mut().expect("typed at this position")
     }
 
-    fn push(&mut self, table: Arc<dyn AnyTable>, condition: Condition) -> usize {
+    fn push(&mut self, table: Arc<dyn AnyTable>, condition: AnyCondition) -> usize {
         let known = self.tables.iter().any(|known| known.name() == table.name());
         assert!(!known, "the model of {} has table {} twice", self.database, table.name());
         self.tables.push(table);

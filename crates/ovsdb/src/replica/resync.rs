@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::apply::{Staged, UpdateVersion};
+use super::apply::{StagedRows, UpdateVersion};
 use super::codec::Codec;
 use super::delta::Change;
 use super::error::ApplyError;
@@ -82,8 +82,8 @@ pub(super) fn stage(
 
 impl<C: Codec> TableState<C> {
     /// Stages the deletion of all rows that a reload does not list. The list has room for those that it does.
-    pub(super) fn stage_gone(&self, listed: &[RowText]) -> Staged<C::Row> {
-        let mut staged = Staged::default();
+    pub(super) fn stage_gone(&self, listed: &[RowText]) -> StagedRows<C::Row> {
+        let mut staged = StagedRows::default();
         if self.rows.is_empty() && self.unreadable.is_empty() {
             staged.changes.reserve_exact(listed.len());
             return staged;

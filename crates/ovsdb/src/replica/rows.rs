@@ -8,12 +8,12 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::delta::Change;
-use super::sorted::Sorted;
+use super::sorted::SortedMap;
 use crate::model::Ref;
 
 /// The rows of one table at one instant, sorted by UUID. Copies share equal parts.
 pub struct Rows<T> {
-    rows: Sorted<Uuid, Arc<T>>,
+    rows: SortedMap<Uuid, Arc<T>>,
 }
 
 impl<T> Rows<T> {
@@ -74,7 +74,7 @@ impl<T> Rows<T> {
 
 impl<T> Default for Rows<T> {
     fn default() -> Self {
-        Self { rows: Sorted::default() }
+        Self { rows: SortedMap::default() }
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use uuid::Uuid;
 
-use super::codec::Typed;
+use super::codec::TypedCodec;
 use super::delta::Delta;
 use super::dynamic::{Dynamic, DynamicRows};
 use super::index::Index;
@@ -51,7 +51,7 @@ impl State {
     ///
     /// # Panics
     /// If the model does not contain the table.
-    pub(super) fn typed<T: Table>(&self) -> (usize, &TableState<Typed<T>>) {
+    pub(super) fn typed<T: Table>(&self) -> (usize, &TableState<TypedCodec<T>>) {
         let table = self.typed.get(&TypeId::of::<T>()).and_then(|at| {
             let table: &dyn Any = &*self.tables[*at];
             Some((*at, table.downcast_ref()?))
@@ -185,11 +185,11 @@ impl Snapshot {
         )
     }
 
-    fn state<T: Table>(&self) -> &TableState<Typed<T>> {
+    fn state<T: Table>(&self) -> &TableState<TypedCodec<T>> {
         self.0.typed::<T>().1
     }
 
-    fn indexed<I: Index>(&self) -> &TableState<Typed<I::Row>> {
+    fn indexed<I: Index>(&self) -> &TableState<TypedCodec<I::Row>> {
         self.state::<I::Row>()
     }
 }

@@ -18,7 +18,7 @@ const SIZE: usize = 16;
 
 /// A sorted copy-on-write map.
 #[derive(Clone, Debug)]
-pub(super) struct Sorted<K, V> {
+pub(super) struct SortedMap<K, V> {
     top: Vec<Child<K, V>>,
     len: usize,
 }
@@ -43,13 +43,13 @@ impl<K: Clone, V> Clone for Child<K, V> {
     }
 }
 
-impl<K, V> Default for Sorted<K, V> {
+impl<K, V> Default for SortedMap<K, V> {
     fn default() -> Self {
         Self { top: Vec::new(), len: 0 }
     }
 }
 
-impl<K, V> Sorted<K, V> {
+impl<K, V> SortedMap<K, V> {
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -96,7 +96,7 @@ impl<K, V> Sorted<K, V> {
     }
 }
 
-impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
+impl<K: Ord + Clone, V: Clone> SortedMap<K, V> {
     /// Replaces the value of an existing key in place, and returns whether it did. It does not if the key is missing, or if a
     /// copy shares the arrays on the path.
     pub(super) fn replace(&mut self, key: &K, value: &V) -> bool {
@@ -331,7 +331,7 @@ struct Cursor<'a, K, V> {
 }
 
 impl<'a, K, V> Cursor<'a, K, V> {
-    fn new(map: &'a Sorted<K, V>) -> Self {
+    fn new(map: &'a SortedMap<K, V>) -> Self {
         Self { stack: SmallVec::from_iter([map.top.iter()]), items: &[] }
     }
 

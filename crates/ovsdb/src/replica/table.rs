@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::apply::{Staged, UpdateVersion};
-use super::aside;
-use super::codec::{Codec, Typed};
+use super::apply::{StagedRows, UpdateVersion};
+use super::codec::{Codec, TypedCodec};
 use super::delta::{AnyChanges, Changes};
 use super::error::ApplyError;
 use super::index::{AnyIndex, Entries, Index};
 use super::rows::Rows;
 use super::split::RowText;
+use super::unreadable;
 use crate::model::{Misfit, Str, Table, TableFit};
 use crate::wire::atom::ValueError;
 use crate::wire::cursor::Cursor;
@@ -68,9 +68,9 @@ impl<C: Codec> TableState<C> {
     }
 
     /// Applies staged changes.
-    fn commit(&mut self, mut staged: Staged<C::Row>) -> Option<Arc<dyn AnyChanges>> {
+    fn commit(&mut self, mut staged: StagedRows<C::Row>) -> Option<Arc<dyn AnyChanges>> {
         if !staged.unreadable.is_empty() {
-            aside::take(&self.name, Arc::make_mut(&mut self.unreadable), staged.unreadable);
+            unreadable::take(&self.name, Arc::make_mut(&mut self.unreadable), staged.unreadable);
         }
         let changes = &mut staged.changes;
         changes.sort_unstable_by_key(|change| change.uuid);
@@ -85,7 +85,7 @@ impl<C: Codec> TableState<C> {
     }
 }
 
-impl<T: Table> TableState<Typed<T>> {
+impl<T: Table> TableState<TypedCodec<T>> {
     pub(super) fn add_index<I: Index<Row = T>>(&mut self) {
         if self.index::<I>().is_none() {
             self.indexes.push(Arc::new(Entries::<I>::default()));
@@ -174,12 +174,12 @@ impl<C: Codec> AnyTable for TableState<C> {
         rows: &[RowText],
         staged: &mut AnyStaged,
     ) -> Result<(), ApplyError> {
-        let staged: &mut Staged<C::Row> = staged.downcast_mut().expect("staged by this table");
+        let staged: &mut StagedRows<C::Row> = staged.downcast_mut().expect("staged by this table");
         self.stage_initial(version, text, rows, staged)
     }
 
     fn commit(&mut self, staged: AnyStaged) -> Option<Arc<dyn AnyChanges>> {
-        let staged: Box<Staged<C::Row>> = staged.downcast().expect("staged by this table");
+        let staged: Box<StagedRows<C::Row>> = staged.downcast().expect("staged by this table");
         self.commit(*staged)
     }
 

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::event::{Action, CloseReason, Event, Reply, TxnId};
-use super::{Pending, Phase, Queued, Session};
+use super::{Pending, Phase, QueuedRequest, Session};
 
 impl Session {
     /// Begins the next attempt of this round, if there is a remote left in it.
@@ -14,7 +14,7 @@ impl Session {
         self.counters.dials += 1;
         let deadline = now.checked_add(self.config.connect_timeout);
         self.enter(now, Phase::Dialing { deadline });
-        self.actions.push_back(Queued { action: Action::Dial(remote), txn: None });
+        self.actions.push_back(QueuedRequest { action: Action::Dial(remote), txn: None });
         true
     }
 
@@ -30,9 +30,9 @@ impl Session {
 
     /// Drops transactions that were not sent before the connection ended: they did not happen.
     fn discard_sends(&mut self) {
-        for Queued { action, txn } in std::mem::take(&mut self.actions) {
+        for QueuedRequest { action, txn } in std::mem::take(&mut self.actions) {
             match (action, txn) {
-                (action @ Action::Close(_), _) => self.actions.push_back(Queued { action, txn: None }),
+                (action @ Action::Close(_), _) => self.actions.push_back(QueuedRequest { action, txn: None }),
                 (_, Some(txn)) => {
                     self.pending.remove(&txn.0);
                     self.outstanding -= 1;
@@ -52,7 +52,7 @@ impl Session {
         }
         self.discard_sends();
         if ours && !unseen {
-            self.actions.push_back(Queued { action: Action::Close(reason.clone()), txn: None });
+            self.actions.push_back(QueuedRequest { action: Action::Close(reason.clone()), txn: None });
         }
         for (id, what) in std::mem::take(&mut self.pending) {
             if what == Pending::Transaction {

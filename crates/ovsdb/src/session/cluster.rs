@@ -58,6 +58,7 @@ pub struct ServerRow {
 
 /// The reason why a server is not acceptable.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum Refusal {
     /// The server does not have the database.
     #[error("the server has no database {database}: check the name, or wait until it is added")]
@@ -66,18 +67,20 @@ pub enum Refusal {
         database: Str,
     },
     /// The server has no schema yet.
-    #[error("the server has not joined its cluster (or reached its relay source) yet: trying another one")]
+    #[error(
+        "the server has not joined its cluster (or reached its relay source) yet; connecting to another one"
+    )]
     NotReady,
     /// The server lost its cluster or its relay source.
     #[error(
-        "the server is cut off from the rest of its cluster (or from its relay source): trying another one"
+        "the server is cut off from the rest of its cluster (or from its relay source); connecting to another one"
     )]
     CutOff,
     /// The server is not the leader, and we want the leader.
-    #[error("the server does not lead its cluster: trying another one")]
+    #[error("the server does not lead its cluster; connecting to another one")]
     NotLeader,
     /// The server's data is older than ours.
-    #[error("the server's data is old (log index {index}, seen {seen}): trying another one")]
+    #[error("the server's data is old (log index {index}, seen {seen}); connecting to another one")]
     Stale {
         /// The server's position in the log.
         index: u64,

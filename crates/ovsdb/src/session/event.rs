@@ -147,6 +147,7 @@ pub enum Event {
 
 /// The reason why a connection, or an attempt, ended. Each message advises what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum CloseReason {
     /// The connection failed.
     #[error("cannot connect: {0}")]
@@ -161,7 +162,7 @@ pub enum CloseReason {
     #[error("the connection broke: {0}")]
     Io(Excerpt),
     /// Nothing arrived, not even a reply to a probe.
-    #[error("the server has been silent for {0:?}: it hangs, or the network is cut")]
+    #[error("the server has been silent for {0:?}; check whether it hangs and whether the network works")]
     Silent(Duration),
     /// The server sends requests and does not read our answers.
     #[error(
@@ -169,16 +170,16 @@ pub enum CloseReason {
     )]
     Unread(usize),
     /// The server sent something that is not OVSDB.
-    #[error("the server does not keep to the protocol: {0}")]
+    #[error("the server violates the protocol: {0}")]
     Protocol(Excerpt),
     /// The server is not acceptable.
     #[error(transparent)]
     Refused(Refusal),
     /// The server does not provide the schema.
-    #[error("the server does not give the schema: {0}")]
+    #[error("the server refused to send the schema: {0}")]
     SchemaRefused(Excerpt),
     /// The schema cannot be read.
-    #[error("the server's schema cannot be read: {0}")]
+    #[error("cannot parse the server's schema: {0}")]
     SchemaUnreadable(Excerpt),
     /// The schema does not fit the model.
     #[error(
@@ -191,10 +192,10 @@ pub enum CloseReason {
         problems: usize,
     },
     /// The server does not let us monitor.
-    #[error("the server does not let us monitor: {0}: check permissions and conditions")]
+    #[error("the server refused to monitor: {0}; check permissions and conditions")]
     MonitorRefused(Excerpt),
     /// An update could not be applied, and again after a reload.
-    #[error("the server's updates do not fit together: {0}")]
+    #[error("the server's updates contradict each other: {0}")]
     Inconsistent(Excerpt),
     /// There is no remote to connect to.
     #[error("no remotes are configured")]
@@ -203,7 +204,7 @@ pub enum CloseReason {
     #[error("the remotes were changed")]
     RemotesChanged,
     /// The user of the session requested a reconnect.
-    #[error("a reconnection was asked for")]
+    #[error("a reconnect was requested")]
     Asked,
 }
 

@@ -1,4 +1,5 @@
-//! From an open connection to a replica in sync, step by step; and back a few steps when the schema changes.
+//! From an open connection to a replica in sync, step by step; and back a few steps when the schema changes. `content` handles
+//! the changes after that.
 //!
 //! Every monitor gets a new name, so that late updates of an earlier one are recognised.
 
@@ -12,11 +13,10 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::cluster::{self, Refusal, ServerRows, Wishes};
+use super::cluster::{self, ServerRows};
 use super::event::{CloseReason, Event, ServerError, SyncKind, with_causes};
-use super::lock::Ask;
 use super::monitor::{self, Method};
-use super::probe::{Awaiting, Probe};
+use super::probe::{AwaitedReply, Probe};
 use super::status::{Progress, ServerStatus};
 use super::{Pending, Phase, Session, SessionConfig};
 use crate::model::Str;
@@ -25,7 +25,7 @@ use crate::wire::schema::DatabaseSchema;
 
 /// An update that does not fit is repaired by a reload on the same connection, but not twice within this time: the session
 /// leaves a server that keeps sending such updates, with the usual delays.
-const REPAIR_INTERVAL: Duration = Duration::from_secs(60);
+pub(super) const REPAIR_INTERVAL: Duration = Duration::from_secs(60);
 
 /// One connection.
 #[derive(Debug)]
@@ -41,11 +41,11 @@ pub(super) struct Connection {
     /// The schema in use.
     schema: Option<Arc<DatabaseSchema>>,
     /// The schema as the server's row had it last.
-    row_schema: Option<Str>,
+    pub(super) row_schema: Option<Str>,
     /// The schema, if it arrived before the server's status.
     early_schema: Option<String>,
     asked_at: Instant,
-    repaired_at: Option<Instant>,
+    pub(super) repaired_at: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,11 +85,11 @@ impl Connection {
         }
     }
 
-    pub(super) fn awaiting(&self) -> Awaiting {
+    pub(super) fn awaiting(&self) -> AwaitedReply {
         match self.stage {
-            Stage::Greeting | Stage::Schema => Awaiting::Handshake,
-            Stage::Loading => Awaiting::Content,
-            Stage::Synced => Awaiting::Nothing,
+            Stage::Greeting | Stage::Schema => AwaitedReply::Handshake,
+            Stage::Loading => AwaitedReply::Content,
+            Stage::Synced => AwaitedReply::Nothing,
         }
     }
 
@@ -107,7 +107,7 @@ impl Connection {
 }
 
 impl Session {
-    fn connection(&mut self) -> Option<&mut Connection> {
+    pub(super) fn connection(&mut self) -> Option<&mut Connection> {
         match &mut self.phase {
             Phase::Open(connection) => Some(connection),
             _ => None,
@@ -148,69 +148,25 @@ impl Session {
 
     /// The server has no `_Server` database: it is older than OVS 2.9 and standalone.
     pub(super) fn not_greeted(&mut self, now: Instant, error: &ServerError) -> Result<(), CloseReason> {
-        tracing::debug!(%error, "the server does not tell about itself");
+        tracing::debug!(%error, "the server has no database _Server");
         if let Some(connection) = self.connection() {
             connection.server_monitor.clear();
         }
         self.await_schema(now)
     }
 
-    fn ask_schema(&mut self) {
+    pub(super) fn ask_schema(&mut self) {
         let database = self.database.clone();
         self.request("get_schema", &[database], Pending::Schema);
     }
 
     /// The server is acceptable: continue with its schema, which may have arrived already.
-    fn await_schema(&mut self, now: Instant) -> Result<(), CloseReason> {
+    pub(super) fn await_schema(&mut self, now: Instant) -> Result<(), CloseReason> {
         self.advance(now, Stage::Schema);
         match self.connection().and_then(|connection| connection.early_schema.take()) {
             Some(text) => self.use_schema(now, &text),
             None => Ok(()),
         }
-    }
-
-    /// Handles the server's status, the first or a later one.
-    pub(super) fn server_changed(&mut self, now: Instant, body: &str) -> Result<(), CloseReason> {
-        let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
-        connection
-            .rows
-            .apply(body)
-            .map_err(|error| CloseReason::Protocol(format!("_Server: {error}").into()))?;
-        let row = connection.rows.find(&self.database, self.config.cluster_id).cloned();
-        let mut min_index = 0;
-        if let Some(row) = &row {
-            let another_history;
-            (min_index, another_history) = self.watermark.floor(row, self.config.stale_limit, now);
-            if another_history {
-                tracing::warn!(index = ?row.index, "the database has another history than the one we know");
-                self.last_id = None;
-            }
-        }
-        let wishes = Wishes {
-            database: &self.database,
-            leader_only: self.config.leader_only,
-            cluster_id: self.config.cluster_id,
-            min_index,
-            only_one: self.rotation.is_single(),
-        };
-        if let Err(refusal) = cluster::judge(row.as_ref(), wishes) {
-            if matches!(refusal, Refusal::Stale { .. }) {
-                self.watermark.stale(now);
-            }
-            return Err(CloseReason::Refused(refusal));
-        }
-        let Some(row) = row else { return Ok(()) };
-        self.watermark.accept(&row);
-        let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
-        let news = connection.row_schema != row.schema;
-        connection.row_schema.clone_from(&row.schema);
-        match connection.stage {
-            Stage::Greeting => return self.await_schema(now),
-            // The row may only have caught up with the data that we know.
-            Stage::Loading | Stage::Synced if news => self.ask_schema(),
-            Stage::Schema | Stage::Loading | Stage::Synced => {}
-        }
-        Ok(())
     }
 
     /// Handles the schema, the first or a later one. Requests the content if the schema is new.
@@ -289,14 +245,14 @@ impl Session {
         let method = self.connection().map_or(Method::Monitor, |connection| connection.method);
         if let Some(older) = method.older() {
             if error.is_unknown_method() {
-                tracing::debug!(method = method.name(), "the server does not know this method");
+                tracing::debug!(method = method.name(), "the server does not support this method");
                 self.load(now, older);
                 return Ok(());
             }
             // The reason may be a condition that no server has accepted yet. The session then loads under the conditions that were in
             // force, and sends the new ones as a change, which the server can reject on its own.
             if self.conditions.put_back() {
-                tracing::debug!(%error, "the content is refused, asking for it under the conditions that were in force");
+                tracing::debug!(%error, "the server refused the conditions; requesting the content with the former ones");
                 self.ask_content(now, method);
                 return Ok(());
             }
@@ -370,117 +326,6 @@ impl Session {
         self.send_conditions();
         self.send_locks();
         Ok(())
-    }
-
-    /// An update of the content.
-    pub(super) fn content_changed(
-        &mut self,
-        now: Instant,
-        last_id: Option<Uuid>,
-        body: &str,
-    ) -> Result<(), CloseReason> {
-        let Phase::Open(connection) = &mut self.phase else { return Ok(()) };
-        if connection.stage != Stage::Synced {
-            // Messages arrive in order, so the pending reply contains this change.
-            self.counters.strays += 1;
-            return Ok(());
-        }
-        match self.replica.apply(connection.method.version(), body) {
-            Ok(delta) => {
-                self.last_id = last_id.filter(|id| !id.is_nil());
-                if !delta.is_empty() {
-                    self.events.push_back(Event::Changed(delta));
-                }
-                Ok(())
-            }
-            Err(error) => self.repair(now, &error),
-        }
-    }
-
-    /// An update does not fit the replica: requests everything again, on this connection, so that we keep our locks.
-    fn repair(&mut self, now: Instant, error: &dyn std::error::Error) -> Result<(), CloseReason> {
-        self.last_id = None;
-        let Some(connection) = self.connection() else { return Ok(()) };
-        let again =
-            connection.repaired_at.is_some_and(|at| now.saturating_duration_since(at) < REPAIR_INTERVAL);
-        if again {
-            return Err(CloseReason::Inconsistent(with_causes(error)));
-        }
-        tracing::warn!(error = %with_causes(error), "an update does not fit the replica, reloading");
-        connection.repaired_at = Some(now);
-        let method = connection.method;
-        self.counters.repairs += 1;
-        self.cancel_content();
-        self.load(now, method);
-        Ok(())
-    }
-
-    /// Ends the monitor of the content, and everything that depends on it.
-    fn cancel_content(&mut self) {
-        let Some(connection) = self.connection() else { return };
-        let name = std::mem::take(&mut connection.content_monitor);
-        if !name.is_empty() {
-            self.request("monitor_cancel", &[name], Pending::Formality);
-        }
-        self.forget_content();
-    }
-
-    fn forget_content(&mut self) {
-        self.pending.retain(|_, what| !matches!(what, Pending::Content { .. } | Pending::Conditions));
-        if self.conditions.lost() {
-            self.last_id = None;
-        }
-    }
-
-    /// The server ended a monitor: the database was converted or deleted. The session starts over to find out. It requests the
-    /// schema each time: OVS 3.1 cancels monitors before it changes the row of `_Server`, and a standalone server without other
-    /// changes may not change that row for a long time.
-    pub(super) fn canceled(&mut self, now: Instant, name: &str) {
-        let Some(connection) = self.connection() else { return };
-        if name.is_empty() || (name != connection.content_monitor && name != connection.server_monitor) {
-            self.counters.strays += 1;
-            return;
-        }
-        let names =
-            [std::mem::take(&mut connection.content_monitor), std::mem::take(&mut connection.server_monitor)];
-        for other in names.into_iter().filter(|other| !other.is_empty() && other != name) {
-            self.request("monitor_cancel", &[other], Pending::Formality);
-        }
-        self.pending.retain(|_, what| !matches!(what, Pending::Server | Pending::Schema));
-        self.forget_content();
-        self.greet(now);
-    }
-
-    /// Sends the conditions that are set but not sent, if the stage permits.
-    pub(super) fn send_conditions(&mut self) {
-        let Phase::Open(connection) = &self.phase else { return };
-        if connection.stage != Stage::Synced {
-            return;
-        }
-        let (method, name) = (connection.method, connection.content_monitor.clone());
-        if method == Method::Monitor {
-            self.conditions.take_all();
-            if let Some(acked) = self.conditions.ack() {
-                self.events.push_back(Event::Condition { acked });
-            }
-        } else if let Some(change) = self.conditions.take_change() {
-            let params = monitor::change(&name, &change);
-            self.request("monitor_cond_change", &params, Pending::Conditions);
-        }
-    }
-
-    /// Requests wanted locks, if the state permits.
-    pub(super) fn send_locks(&mut self) {
-        if !self.is_synced() {
-            return;
-        }
-        for Ask { name, mode, epoch, anew } in self.locks.ask() {
-            let params = [name.clone()];
-            if anew {
-                self.request("unlock", &params, Pending::Formality);
-            }
-            self.request(mode.method(), &params, Pending::Lock { name, epoch });
-        }
     }
 }
 

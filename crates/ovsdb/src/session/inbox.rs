@@ -161,7 +161,7 @@ impl Session {
                     self.events.push_back(Event::Lock { name: name.as_ref().into(), held });
                     self.send_locks();
                 } else {
-                    self.stray("news of a lock that is not ours");
+                    self.stray("a notification about a lock that this session does not want");
                 }
                 Ok(())
             }

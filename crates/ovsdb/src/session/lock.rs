@@ -34,7 +34,7 @@ impl LockMode {
 }
 
 #[derive(Debug)]
-struct Wanted {
+struct WantedLock {
     /// The mode of the next request.
     mode: LockMode,
     /// The mode of the request on this connection.
@@ -44,7 +44,7 @@ struct Wanted {
     stage: Stage,
 }
 
-impl Wanted {
+impl WantedLock {
     /// Records that the lock is held, so nothing is left to steal.
     fn hold(&mut self) {
         self.stage = Stage::Held;
@@ -88,7 +88,7 @@ pub(super) struct Ask {
 /// All locks of a session.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    wanted: BTreeMap<Str, Wanted>,
+    wanted: BTreeMap<Str, WantedLock>,
     epochs: u64,
 }
 
@@ -97,7 +97,7 @@ impl Locks {
     pub(super) fn want(&mut self, name: &str, mode: LockMode) {
         let Some(wanted) = self.wanted.get_mut(name) else {
             self.epochs += 1;
-            let wanted = Wanted { mode, claim: mode, epoch: self.epochs, stage: Stage::Idle };
+            let wanted = WantedLock { mode, claim: mode, epoch: self.epochs, stage: Stage::Idle };
             self.wanted.insert(name.into(), wanted);
             return;
         };

@@ -45,6 +45,7 @@ mod attempt;
 mod backoff;
 mod cluster;
 mod config;
+mod content;
 mod event;
 mod handshake;
 mod inbox;
@@ -70,8 +71,8 @@ pub use monitor::{CondSeq, Method};
 pub use remote::{DEFAULT_PORT, Endpoint, Remote, RemoteError, Remotes};
 pub use status::{Counters, Progress, ServerStatus, Status};
 
-use crate::model::{Condition, Misfit, Str};
-use crate::replica::{Model, Monitored, Replica, Snapshot};
+use crate::model::{AnyCondition, Misfit, Str};
+use crate::replica::{Model, MonitoredTable, Replica, Snapshot};
 use crate::wire::message;
 use backoff::{Backoff, Random};
 use cluster::Watermark;
@@ -88,7 +89,7 @@ pub struct Session {
     database: Str,
     replica: Replica,
     /// The shape of the replica's last content: its tables and columns.
-    shape: Option<Vec<Monitored>>,
+    shape: Option<Vec<MonitoredTable>>,
     /// The transaction up to which the replica is complete, if the server provides such ids.
     last_id: Option<Uuid>,
     conditions: Conditions,
@@ -104,7 +105,7 @@ pub struct Session {
     pending: BTreeMap<u64, Pending>,
     /// The number of open requests that are transactions.
     outstanding: usize,
-    actions: VecDeque<Queued>,
+    actions: VecDeque<QueuedRequest>,
     events: VecDeque<Event>,
     misfits: Vec<Misfit>,
     last_close: Option<CloseReason>,
@@ -138,7 +139,7 @@ enum Pending {
 
 /// An action, and the transaction that it carries.
 #[derive(Debug)]
-struct Queued {
+struct QueuedRequest {
     action: Action,
     txn: Option<TxnId>,
 }
@@ -182,7 +183,7 @@ impl Session {
     /// The requested connection is open.
     pub fn handle_open(&mut self, now: Instant) {
         if !matches!(self.phase, Phase::Dialing { .. }) || self.dial_queued() {
-            tracing::debug!("a connection was opened that nobody asked for");
+            tracing::debug!("ignored a connection that the session did not request");
             return;
         }
         self.counters.connections += 1;
@@ -276,7 +277,7 @@ impl Session {
         self.outstanding += 1;
         self.counters.transactions += 1;
         self.counters.sent += 1;
-        self.actions.push_back(Queued { action: Action::Transact(text), txn: Some(txn) });
+        self.actions.push_back(QueuedRequest { action: Action::Transact(text), txn: Some(txn) });
         txn
     }
 
@@ -286,7 +287,13 @@ impl Session {
     ///
     /// # Panics
     /// If the model has no such table.
-    pub fn set_condition(&mut self, _now: Instant, table: &str, condition: Condition) -> CondSeq {
+    pub fn set_condition(
+        &mut self,
+        _now: Instant,
+        table: &str,
+        condition: impl Into<AnyCondition>,
+    ) -> CondSeq {
+        let condition = condition.into();
         let seq = self.conditions.set(table, condition);
         self.send_conditions();
         seq.unwrap_or_else(|| panic!("table {table} is not in the model of {}", self.database))
@@ -402,7 +409,7 @@ impl Session {
 
     fn send(&mut self, text: String) {
         self.counters.sent += 1;
-        self.actions.push_back(Queued { action: Action::Send(text), txn: None });
+        self.actions.push_back(QueuedRequest { action: Action::Send(text), txn: None });
     }
 }
 

@@ -17,8 +17,8 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use uuid::Uuid;
 
-use crate::model::{Condition, Str};
-use crate::replica::{Monitored, UpdateVersion};
+use crate::model::{AnyCondition, Str};
+use crate::replica::{MonitoredTable, UpdateVersion};
 
 /// The method of monitoring; newer methods are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,9 +74,9 @@ pub struct CondSeq(pub u64);
 
 #[derive(Debug)]
 struct TableCondition {
-    acked: Condition,
-    requested: Option<Condition>,
-    set: Option<Condition>,
+    acked: AnyCondition,
+    requested: Option<AnyCondition>,
+    set: Option<AnyCondition>,
 }
 
 /// The conditions of all tables.
@@ -91,7 +91,7 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    pub(super) fn new(initial: impl IntoIterator<Item = (Str, Condition)>) -> Self {
+    pub(super) fn new(initial: impl IntoIterator<Item = (Str, AnyCondition)>) -> Self {
         let tables = initial
             .into_iter()
             .map(|(table, acked)| (table, TableCondition { acked, requested: None, set: None }))
@@ -100,7 +100,7 @@ impl Conditions {
     }
 
     /// Sets another condition for a table; `None` if the table is not in the model.
-    pub(super) fn set(&mut self, table: &str, condition: Condition) -> Option<CondSeq> {
+    pub(super) fn set(&mut self, table: &str, condition: AnyCondition) -> Option<CondSeq> {
         let entry = self.tables.get_mut(table)?;
         let newest = entry.set.as_ref().or(entry.requested.as_ref()).unwrap_or(&entry.acked);
         if *newest != condition {
@@ -117,7 +117,7 @@ impl Conditions {
     }
 
     /// Marks set conditions as requested: a change, if there is one and none is in flight.
-    pub(super) fn take_change(&mut self) -> Option<BTreeMap<Str, Condition>> {
+    pub(super) fn take_change(&mut self) -> Option<BTreeMap<Str, AnyCondition>> {
         if self.requested.is_some() || self.newest == self.acked {
             return None;
         }
@@ -187,8 +187,8 @@ impl Conditions {
     }
 
     /// The condition that a monitor request carries for a table.
-    fn asked(&self, table: &str) -> &Condition {
-        const ALL: &Condition = &Condition::All;
+    fn asked(&self, table: &str) -> &AnyCondition {
+        const ALL: &AnyCondition = &AnyCondition::All;
         self.tables.get(table).map_or(ALL, |entry| entry.requested.as_ref().unwrap_or(&entry.acked))
     }
 }
@@ -198,7 +198,7 @@ pub(super) fn request(
     database: &str,
     id: &str,
     method: Method,
-    monitored: &[Monitored],
+    monitored: &[MonitoredTable],
     conditions: &Conditions,
     last_id: Option<Uuid>,
 ) -> impl Serialize + use<> {
@@ -206,16 +206,16 @@ pub(super) fn request(
     struct Ask<'a> {
         columns: &'a [Str],
         #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
-        condition: Option<&'a Condition>,
+        condition: Option<&'a AnyCondition>,
     }
-    struct Tables<'a>(&'a [Monitored], Method, &'a Conditions);
+    struct Tables<'a>(&'a [MonitoredTable], Method, &'a Conditions);
     impl Serialize for Tables<'_> {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
             let Self(monitored, method, conditions) = self;
             let mut map = serializer.serialize_map(Some(monitored.len()))?;
             for table in *monitored {
                 let condition = conditions.asked(&table.table);
-                let said = *method > Method::Monitor && *condition != Condition::All;
+                let said = *method > Method::Monitor && *condition != AnyCondition::All;
                 let ask = Ask { columns: &table.columns, condition: said.then_some(condition) };
                 map.serialize_entry(&table.table, &[ask])?;
             }
@@ -231,11 +231,11 @@ pub(super) fn request(
 }
 
 /// The parameters of a change of conditions.
-pub(super) fn change(id: &str, change: &BTreeMap<Str, Condition>) -> impl Serialize + use<> {
+pub(super) fn change(id: &str, change: &BTreeMap<Str, AnyCondition>) -> impl Serialize + use<> {
     #[derive(Serialize)]
     struct Ask<'a> {
         #[serde(rename = "where")]
-        condition: &'a Condition,
+        condition: &'a AnyCondition,
     }
     let tables: BTreeMap<_, _> =
         change.iter().map(|(table, condition)| (table, [Ask { condition }])).collect();

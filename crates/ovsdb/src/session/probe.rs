@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// The expected message from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Awaiting {
+pub(super) enum AwaitedReply {
     /// Nothing to do.
     Nothing,
     /// The reply to a small request of the handshake.
@@ -50,19 +50,19 @@ impl Probe {
     }
 
     /// The timeout of the reply to a probe.
-    fn grace(&self, awaiting: Awaiting) -> Duration {
+    fn grace(&self, awaiting: AwaitedReply) -> Duration {
         match awaiting {
-            Awaiting::Content => self.interval.max(self.patience),
-            Awaiting::Nothing | Awaiting::Handshake => self.interval,
+            AwaitedReply::Content => self.interval.max(self.patience),
+            AwaitedReply::Nothing | AwaitedReply::Handshake => self.interval,
         }
     }
 
     /// The time of the next check.
-    pub(super) fn next(&self, awaiting: Awaiting) -> Option<Instant> {
+    pub(super) fn next(&self, awaiting: AwaitedReply) -> Option<Instant> {
         if self.interval.is_zero() {
             return match awaiting {
-                Awaiting::Nothing => None,
-                Awaiting::Handshake | Awaiting::Content => self.last_sign.checked_add(self.patience),
+                AwaitedReply::Nothing => None,
+                AwaitedReply::Handshake | AwaitedReply::Content => self.last_sign.checked_add(self.patience),
             };
         }
         match self.sent {
@@ -72,7 +72,7 @@ impl Probe {
     }
 
     /// Checks the clock. After `SendProbe` the probe counts as sent.
-    pub(super) fn check(&mut self, now: Instant, awaiting: Awaiting) -> Check {
+    pub(super) fn check(&mut self, now: Instant, awaiting: AwaitedReply) -> Check {
         match self.next(awaiting) {
             Some(due) if now >= due => {}
             _ => return Check::Fine,
@@ -89,7 +89,7 @@ impl Probe {
 #[allow(clippy::disallowed_methods)]
 mod tests {
     use super::*;
-    use Awaiting::{Content, Handshake, Nothing};
+    use AwaitedReply::{Content, Handshake, Nothing};
 
     const S: Duration = Duration::from_secs(1);
 

@@ -64,7 +64,7 @@ impl FromStr for Remote {
             return Err(fail("is empty; expected unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT"));
         }
         let Some((kind, rest)) = text.split_once(':') else {
-            return Err(fail("has no method in front; expected unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT"));
+            return Err(fail("has no method; expected unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT"));
         };
         match kind {
             "unix" if rest.is_empty() => Err(fail("names no socket; expected unix:PATH")),
@@ -72,9 +72,9 @@ impl FromStr for Remote {
             "tcp" => Endpoint::parse(rest).map(Self::Tcp).map_err(|problem| fail(&problem)),
             "ssl" => Endpoint::parse(rest).map(Self::Ssl).map_err(|problem| fail(&problem)),
             "ptcp" | "pssl" | "punix" => {
-                Err(fail("is where a server listens; a client wants it without the leading p"))
+                Err(fail("is an address to listen on; for a client, write it without the leading p"))
             }
-            "cid" => Err(fail("names a cluster, not a place; it belongs in a list of remotes")),
+            "cid" => Err(fail("names a cluster, not an address; it belongs in a list of remotes")),
             _ => Err(fail("has an unknown method; expected unix:, tcp: or ssl:")),
         }
     }
@@ -288,7 +288,7 @@ mod tests {
         assert!(problem("").contains("expected unix:PATH"));
         assert!(problem("/run/x.sock").contains("no method"));
         assert!(problem("http:x").contains("unknown method"));
-        assert!(problem("ptcp:6640").contains("server listens"));
+        assert!(problem("ptcp:6640").contains("address to listen on"));
         assert!(problem("tcp:fd00::1:6641").contains("brackets"));
         assert!(problem("tcp:[fd00::1").contains("closing"));
         assert!(problem("tcp:[fd00::1]6641").contains("behind the bracket"));

@@ -45,6 +45,7 @@ impl Progress {
 
 /// The status of a session.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Status {
     /// The progress of the session.
     pub progress: Progress,
@@ -74,6 +75,7 @@ pub struct Status {
 
 /// The server's own description.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ServerStatus {
     /// The storage model of the database.
     pub model: StorageModel,
@@ -91,6 +93,7 @@ pub struct ServerStatus {
 
 /// The counts since a session began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counters {
     /// Attempts to connect.
     pub dials: u64,

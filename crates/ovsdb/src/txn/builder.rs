@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::compose;
 use super::filter::RowFilter;
 use super::outcome::CommitError;
-use crate::model::column::Mutation;
+use crate::model::Mutation;
 use crate::model::{Column, ColumnSet, ColumnSpec, ColumnType, Ref, Str, Table, TableColumns};
 use crate::wire::datum::Datum;
 
@@ -36,11 +36,12 @@ use crate::wire::datum::Datum;
 /// assert_eq!(txn.len(), 1);
 /// ```
 #[derive(Clone, Default)]
+#[must_use = "a transaction does nothing until a client commits it"]
 pub struct Transaction {
     database: Option<&'static str>,
     text: Vec<u8>,
     ops: Vec<Op>,
-    named: SmallVec<[Named; 2]>,
+    named: SmallVec<[NamedColumns; 2]>,
     /// UUIDs that represent rows whose UUID the server chooses.
     placeholders: Vec<Uuid>,
 }
@@ -66,7 +67,7 @@ enum Body {
 
 /// Columns of a table that the transaction cannot do without: those that it writes or selects by.
 #[derive(Clone)]
-struct Named {
+struct NamedColumns {
     table: &'static str,
     specs: &'static [ColumnSpec],
     columns: ColumnSet,
@@ -85,6 +86,7 @@ pub struct Label {
 
 /// The kinds of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OpKind {
     /// A new row.
     Insert,
@@ -100,8 +102,6 @@ pub enum OpKind {
     Assert,
     /// A line for the log.
     Comment,
-    /// An operation as raw JSON.
-    Raw,
 }
 
 impl fmt::Display for Label {
@@ -114,7 +114,6 @@ impl fmt::Display for Label {
             OpKind::Wait => "expectation on",
             OpKind::Assert => "assertion of lock",
             OpKind::Comment => return f.write_str("comment"),
-            OpKind::Raw => return f.write_str("operation"),
         };
         write!(f, "{verb} {}", self.target)?;
         match self.row {
@@ -197,7 +196,7 @@ impl Transaction {
     /// Adds elements to one set or map column and removes others.
     ///
     /// Afterwards each added key of a map has the given value, regardless of its previous one.
-    pub fn mutate<T: Table, V: ColumnType>(
+    pub(crate) fn mutate<T: Table, V: ColumnType>(
         &mut self,
         row: impl Into<Ref<T>>,
         column: Column<T, V>,
@@ -272,7 +271,7 @@ impl Transaction {
 
     /// Makes the transaction fail as a conflict unless these columns of the row still have these values. Columns that are write-only, and
     /// those that the server lacks, are not compared.
-    pub fn expect<T: Table>(
+    pub(crate) fn expect<T: Table>(
         &mut self,
         row: impl Into<Ref<T>>,
         value: &T,
@@ -288,13 +287,8 @@ impl Transaction {
         self
     }
 
-    /// Makes the transaction fail as a conflict unless the row exists.
-    pub fn expect_exists<T: Table>(&mut self, row: impl Into<Ref<T>>) -> &mut Self {
-        self.expect(row, &T::default(), TableColumns::NONE)
-    }
-
     /// Makes the transaction fail as a conflict if the row exists.
-    pub fn expect_absent<T: Table>(&mut self, row: impl Into<Ref<T>>) -> &mut Self {
+    pub(crate) fn expect_absent<T: Table>(&mut self, row: impl Into<Ref<T>>) -> &mut Self {
         let uuid = row.into().uuid();
         self.database.get_or_insert(T::DATABASE);
         compose::expect_absent(&mut self.text, T::TABLE, uuid);
@@ -303,7 +297,7 @@ impl Transaction {
 
     /// Makes the transaction fail as a conflict unless exactly these rows have this value in the column, which the server
     /// must have.
-    pub fn expect_rows<T: Table, V: ColumnType>(
+    pub(crate) fn expect_rows<T: Table, V: ColumnType>(
         &mut self,
         column: Column<T, V>,
         value: &V,
@@ -327,13 +321,6 @@ impl Transaction {
         self.push(OpKind::Comment, Str::default(), None)
     }
 
-    /// Adds an operation as raw JSON, for tests of servers: an object as RFC 7047 section 5.2 describes.
-    #[cfg(any(test, feature = "fake"))]
-    pub fn raw(&mut self, op: &impl serde::Serialize) -> &mut Self {
-        crate::wire::write::json(&mut self.text, op);
-        self.push(OpKind::Raw, Str::default(), None)
-    }
-
     /// The number of operations.
     pub fn len(&self) -> usize {
         self.ops.len()
@@ -355,7 +342,7 @@ impl Transaction {
     }
 
     /// Appends the operations of another transaction.
-    pub fn append(&mut self, other: &Transaction) -> &mut Self {
+    pub(crate) fn append(&mut self, other: &Transaction) -> &mut Self {
         let offset = self.text.len();
         self.text.extend_from_slice(&other.text);
         self.ops.extend(other.ops.iter().cloned().map(|mut op| {
@@ -374,7 +361,7 @@ impl Transaction {
 
     /// The operations as JSON, for a server that lacks the columns for which `lacks` is true. `lacks` gets the names of a table and a
     /// column, because several structs may describe one table.
-    pub fn compose(&self, lacks: impl Fn(&str, &str) -> bool) -> Result<Composed, CommitError> {
+    pub fn compose(&self, lacks: impl Fn(&str, &str) -> bool) -> Result<ComposedTransaction, CommitError> {
         for named in &self.named {
             let mut names = named.columns.iter().map(|at| named.specs[at].name);
             if let Some(column) = names.find(|column| lacks(named.table, column)) {
@@ -409,7 +396,7 @@ impl Transaction {
             text = text.replace(&format!(r#""uuid":"{uuid}""#), &format!(r#""uuid-name":"{name}""#));
             text = text.replace(&format!(r#"["uuid","{uuid}"]"#), &format!(r#"["named-uuid","{name}"]"#));
         }
-        Ok(Composed { text, labels: self.ops.iter().map(|op| op.label.clone()).collect() })
+        Ok(ComposedTransaction { text, labels: self.ops.iter().map(|op| op.label.clone()).collect() })
     }
 
     pub(super) fn text_mut(&mut self) -> &mut Vec<u8> {
@@ -423,10 +410,10 @@ impl Transaction {
 
     fn names<T: Table>(&mut self, columns: ColumnSet) {
         self.database.get_or_insert(T::DATABASE);
-        self.note(Named { table: T::TABLE, specs: T::COLUMNS, columns });
+        self.note(NamedColumns { table: T::TABLE, specs: T::COLUMNS, columns });
     }
 
-    fn note(&mut self, named: Named) {
+    fn note(&mut self, named: NamedColumns) {
         if named.columns.is_empty() {
             return;
         }
@@ -448,7 +435,7 @@ impl fmt::Debug for Transaction {
 
 /// The operations of a request, with the label of each.
 #[derive(Clone, Debug)]
-pub struct Composed {
+pub struct ComposedTransaction {
     /// The operations, separated by commas, without the brackets around them.
     pub text: String,
     /// The description of each operation.

@@ -10,7 +10,7 @@ use std::io::Write;
 use smallvec::SmallVec;
 use uuid::Uuid;
 
-use crate::model::column::Mutation;
+use crate::model::Mutation;
 use crate::model::{ColumnSet, Table};
 use crate::wire::atom::Atom;
 use crate::wire::clause::Clause;

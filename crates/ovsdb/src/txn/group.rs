@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use super::builder::{Composed, Label, OpKind};
+use super::builder::{ComposedTransaction, Label, OpKind};
 use super::outcome::{self, Answer, CommitError, Committed, Failure, OpResult};
 use crate::model::Str;
 
@@ -50,7 +50,7 @@ pub struct Group<K> {
 #[derive(Debug)]
 struct Entry<K> {
     key: K,
-    composed: Composed,
+    composed: ComposedTransaction,
 }
 
 impl<K> Entry<K> {
@@ -71,7 +71,7 @@ impl<K> Group<K> {
     }
 
     /// Queues a transaction.
-    pub fn push(&mut self, key: K, composed: Composed) {
+    pub fn push(&mut self, key: K, composed: ComposedTransaction) {
         let entry = Entry { key, composed };
         self.queued += entry.size();
         self.waiting.push_back(entry);

@@ -28,6 +28,7 @@ pub struct Committed {
 
 /// The result of one operation.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum OpResult {
     /// A row was inserted.
     Inserted(Uuid),
@@ -71,6 +72,7 @@ pub enum Class {
 
 /// A transaction is not known to be in the database.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum CommitError {
     /// The server rejected an operation, or the transaction as a whole.
     #[error("the server refused {}: {error}{}", place(.op), detail(.details))]
@@ -89,13 +91,13 @@ pub enum CommitError {
         op: Option<(usize, Label)>,
     },
     /// The transaction asserts a lock that this client does not hold.
-    #[error("lock {lock} is not ours")]
+    #[error("this client does not hold the lock {lock}")]
     NotOwner {
         /// The lock.
         lock: Str,
     },
     /// The transaction was sent, and no reply arrived: it may or may not be in the database. Observe again, do not resend it.
-    #[error("the outcome is unknown ({reason}): look at the database before writing again")]
+    #[error("the outcome is unknown ({reason}); read the database before writing again")]
     Unknown {
         /// The reason why there is no reply.
         reason: String,
@@ -223,7 +225,7 @@ impl Failure {
 /// Parses the reply to `count` operations: their results, or the error of the one that failed.
 pub(crate) fn read(result: &RawValue, count: usize) -> Result<Result<Vec<OpResult>, Failure>, String> {
     let answers: Answers<'_> = serde_json::from_str(result.get())
-        .map_err(|error| Excerpt::from(format!("the server's answer is no list of results: {error}")))?;
+        .map_err(|error| Excerpt::from(format!("the server's reply is not a list of results: {error}")))?;
     if let Some((at, error)) = answers.failure {
         let at = (at < count).then_some(at);
         return Ok(Err(Failure::new(at, &error.error, &error.details)));

@@ -30,6 +30,14 @@ impl View {
         Self { snapshot, expectations: Transaction::new(), writes: Transaction::new(), read: HashMap::new() }
     }
 
+    /// The transaction of a decision on this snapshot, for tests of conflicts with later changes.
+    #[cfg(any(test, feature = "fake"))]
+    pub fn decide(snapshot: Snapshot, decide: impl FnOnce(&mut View)) -> Transaction {
+        let mut view = View::new(snapshot);
+        decide(&mut view);
+        view.into_transaction()
+    }
+
     /// Reads a row and expects all of its columns to stay unchanged. A missing row is expected to stay missing.
     pub fn get<T: Table>(&mut self, row: impl Into<Ref<T>>) -> Option<T> {
         self.read(row, TableColumns::all())

@@ -14,6 +14,7 @@ use super::scan::Scan;
 
 /// The reason why a stream cannot be split any further. The connection is useless after this.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum FrameError {
     /// The peer sent something that does not begin a JSON object or array.
     #[error(

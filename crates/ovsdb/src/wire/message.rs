@@ -47,9 +47,10 @@ pub enum Message<'a> {
 
 /// The error of data that is not a JSON-RPC 1.0 message.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum MessageError {
     /// The data is not JSON, or not an object of the right form.
-    #[error("the peer sent something that is no JSON-RPC message")]
+    #[error("the peer sent a message that is not JSON-RPC")]
     Malformed(#[source] serde_json::Error),
     /// The data is JSON but neither request, notification nor reply.
     #[error("the peer sent JSON that is neither request, notification nor reply")]
@@ -240,7 +241,7 @@ mod tests {
         assert_eq!(kind(r#"{"id":7,"result":null,"error":{"error":"x"}}"#), r#"error 7 {"error":"x"}"#);
         assert!(kind("{}").contains("neither"));
         assert!(kind(r#"{"method":"echo","id":1}"#).contains("neither"));
-        assert!(kind(r#"{"id":1"#).contains("no JSON-RPC"));
+        assert!(kind(r#"{"id":1"#).contains("not JSON-RPC"));
         assert!(kind(r#"[1,"echo",[]]"#).contains("neither"));
     }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 /// Appends a value as JSON.
-pub fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+pub(crate) fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     // Writing to memory does not fail, and Meridian's own types always serialise.
     serde_json::to_writer(out, value).expect("values of ours are serialisable");
 }
@@ -29,19 +29,23 @@ pub fn printed(out: &mut Vec<u8>, value: &impl fmt::Display) {
 }
 
 /// Appends `["uuid","..."]`.
-pub fn uuid(out: &mut Vec<u8>, uuid: Uuid) {
+pub(crate) fn uuid(out: &mut Vec<u8>, uuid: Uuid) {
     out.extend_from_slice(br#"["uuid",""#);
     hyphenated(out, uuid);
     out.extend_from_slice(br#""]"#);
 }
 
 /// Appends the digits of a UUID.
-pub fn hyphenated(out: &mut Vec<u8>, uuid: Uuid) {
+pub(crate) fn hyphenated(out: &mut Vec<u8>, uuid: Uuid) {
     out.extend_from_slice(uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()).as_bytes());
 }
 
 /// Appends elements of an array, separated by commas.
-pub fn list<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mut each: impl FnMut(&mut Vec<u8>, T)) {
+pub(crate) fn list<T>(
+    out: &mut Vec<u8>,
+    items: impl IntoIterator<Item = T>,
+    mut each: impl FnMut(&mut Vec<u8>, T),
+) {
     let mut first = true;
     for item in items {
         if !std::mem::take(&mut first) {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use ovsdb::Uuid;
 use ovsdb::fake::{Model, Server};
-use ovsdb::wire::frame::FrameSplitter;
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::DatabaseSchema;
+use ovsdb::wire::FrameSplitter;
 use serde_json::{Value, json};
 
 pub(crate) const SCHEMA: &str = include_str!("test.ovsschema");

@@ -6,7 +6,7 @@ use ovsdb::client::{Dialer, Rpc};
 use ovsdb::fake::{Fault, Model as Kind, When};
 use ovsdb::model::AtomType;
 use ovsdb::session::Remotes;
-use ovsdb::wire::atom::{Atom, AtomKind, AtomRef, FromAtom, ValueError};
+use ovsdb::wire::{Atom, AtomKind, AtomRef, FromAtom, ValueError};
 use ovsdb::{Client, ClientConfig, FeedEvent, Model, Str, Table, Transaction};
 
 use crate::support::backend::{Fake, config, in_sync, insert, model, on_both, synced, update};
@@ -57,7 +57,7 @@ async fn every_remote_that_failed_is_named_with_its_cause() {
     for part in [
         "nothing: No such file or directory",
         "cannot connect to tcp:127.0.0.1:1: Connection refused",
-        "ssl:127.0.0.1:1 needs certificates, and none are configured",
+        "ssl:127.0.0.1:1 needs certificates, but none are configured",
         "cannot find the address of no.such.host.invalid",
     ] {
         assert!(text.contains(part), "{part:?} is not in {text:?}");
@@ -124,7 +124,7 @@ async fn what_keeps_a_client_from_its_database_is_said_and_mended() {
     refused.set_remotes(remotes(&server.unix())).await;
     in_sync(&refused).await;
     let mut txn = Transaction::new();
-    txn.raw(&serde_json::json!({"op": "comment", "comment": "x"}));
+    txn.comment("x");
     refused.commit(&txn).await.unwrap();
 }
 
@@ -148,7 +148,7 @@ async fn garbage_silence_and_half_messages_end_the_connection_not_the_client() {
     let text = once(Fault::Garbage(b"HTTP/1.1 400 Bad Request".to_vec()), |_| {}).await;
     assert!(text.contains("expected a JSON object, got byte 0x48: the peer does not speak OVSDB"), "{text}");
     let text = once(Fault::Garbage(b"{\"id\":}".to_vec()), |_| {}).await;
-    assert!(text.contains("does not keep to the protocol"), "{text}");
+    assert!(text.contains("violates the protocol"), "{text}");
     let text = once(Fault::Garbage(vec![b'['; 1 << 20]), |config| config.max_message = 1 << 16).await;
     assert!(text.contains("longer than the limit of 65536 bytes; raise max_message"), "{text}");
     let text = once(Fault::HalfMessage, |_| {}).await;

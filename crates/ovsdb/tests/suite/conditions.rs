@@ -8,7 +8,7 @@ use ovsdb::fake::{Fault, Model as Kind, When};
 use ovsdb::model::Condition;
 use ovsdb::replica::Model;
 use ovsdb::session::SyncKind;
-use ovsdb::wire::clause::Function;
+use ovsdb::wire::Function;
 use serde_json::{Value, json};
 
 use crate::support::backend::{Fake, config, delete, insert, on_all, synced, update};
@@ -17,7 +17,7 @@ use crate::support::stable::{Horse, id};
 use crate::support::{eventually, soon};
 
 /// The horses with these sequence numbers.
-fn seqs(wanted: [i64; 2]) -> Condition {
+fn seqs(wanted: [i64; 2]) -> Condition<Horse> {
     let [one, other] = wanted.map(|seq| Condition::column(Horse::SEQ, Function::Equal, &seq));
     one.or(other)
 }

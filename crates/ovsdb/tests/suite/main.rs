@@ -9,6 +9,7 @@ mod backlog;
 mod bad_input;
 mod clustered;
 mod conditions;
+mod examples;
 mod loading;
 mod locks;
 mod reading;

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use ovsdb::client::FeedEvent;
-use ovsdb::model::Condition;
 use ovsdb::replica::{Columns, Model, References, Snapshot};
-use ovsdb::wire::clause::Function;
-use ovsdb::{Map, Ref, Set, Str, Table, Transaction};
+use ovsdb::{Condition, Function, Map, Ref, Set, Str, Table, Transaction};
 use serde_json::json;
 
 use crate::support::backend::{config, delete, insert, model, on_all, synced, update};
@@ -97,9 +95,9 @@ on_all! {
         // Rows move in and out without being inserted or deleted.
         backend.transact(json!([update(id(1), json!({"seq": 3})), update(id(2), json!({"seq": 7}))])).await;
         assert_eq!(next_change(&mut feed).await, ["a: none -> 3", "b: 2 -> none"]);
-        client.set_condition::<Horse>(Condition::None).await.unwrap();
+        client.set_condition::<Horse>(Condition::none()).await.unwrap();
         assert!(names(&client).is_empty());
-        client.set_condition::<Horse>(Condition::All).await.unwrap();
+        client.set_condition::<Horse>(Condition::all()).await.unwrap();
         assert_eq!(names(&client), ["a", "b", "c"]);
         assert_eq!(next_change(&mut feed).await, ["a: 3 -> none", "c: 3 -> none"]);
         assert_eq!(next_change(&mut feed).await, ["a: none -> 3", "b: none -> 7", "c: none -> 3"]);
@@ -222,7 +220,7 @@ async fn the_northbound_database_of_ovn_is_read_and_written() {
     let server = Standalone::start(&schema);
     let typed = Model::new("OVN_Northbound").table::<LogicalSwitch>().table::<Port>();
     let client = synced(config(&server.unix()), typed).await;
-    let tables = ovsdb::wire::schema::DatabaseSchema::parse(&schema).unwrap().tables;
+    let tables = ovsdb::wire::DatabaseSchema::parse(&schema).unwrap().tables;
     let every = tables
         .keys()
         .fold(Model::new("OVN_Northbound"), |model, table| model.dynamic(table.clone(), Columns::All));

@@ -1,10 +1,10 @@
 //! A recorded session replays to the same requests and the same final state.
 
 use ovsdb::Transaction;
-use ovsdb::client::record::replay;
+use ovsdb::client::replay;
 use ovsdb::model::Condition;
 use ovsdb::session::Event;
-use ovsdb::wire::clause::Function;
+use ovsdb::wire::Function;
 use serde_json::json;
 
 use crate::support::backend::{Backend, config, insert, model, synced, update};
@@ -80,5 +80,5 @@ async fn a_recording_plays_back_to_the_same_events_and_requests() {
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replacen("\"open\"", "\"opine\"", 1)).unwrap();
     let error = replay(&path, settings.session, model()).unwrap_err();
-    assert!(error.to_string().contains("of the recording makes no sense"), "{error}");
+    assert!(error.to_string().contains("of the recording"), "{error}");
 }

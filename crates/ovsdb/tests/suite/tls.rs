@@ -43,15 +43,15 @@ async fn both_sides_show_certificates_and_what_is_wrong_is_said() {
     };
     let other = Pki::new(server.dir.path(), "other");
     let distrusting = TlsConfig { ca: other.ca(), ..good.clone() };
-    contains(connect(&server.ssl(), distrusting).await, "not signed by the CA given; check the CA file");
+    contains(connect(&server.ssl(), distrusting).await, "not signed by the given CA; check the CA file");
     let namesake = Pki::with_subject(server.dir.path(), "namesake", "ca");
     let distrusting = TlsConfig { ca: namesake.ca(), ..good.clone() };
-    contains(connect(&server.ssl(), distrusting).await, "not signed by the CA given; check the CA file");
+    contains(connect(&server.ssl(), distrusting).await, "not signed by the given CA; check the CA file");
     let distrusted = TlsConfig { ca: pki.ca(), ..namesake.client(&namesake.sign("impostor")) };
     contains(connect(&server.ssl(), distrusted).await, "does not trust our certificate");
     let distrusted = TlsConfig { ca: pki.ca(), ..other.client(&other.sign("stranger")) };
     contains(connect(&server.ssl(), distrusted).await, "does not trust our certificate");
-    contains(connect(&server.ssl(), TlsConfig::new(pki.ca())).await, "wants a certificate from us");
+    contains(connect(&server.ssl(), TlsConfig::new(pki.ca())).await, "requires a client certificate");
     let named = TlsConfig { verify_names: true, ..good.clone() };
     contains(connect(&server.ssl(), named).await, "is for another name");
     contains(
@@ -61,7 +61,7 @@ async fn both_sides_show_certificates_and_what_is_wrong_is_said() {
     let swapped = pki.client(&(client.0.clone(), server.dir.path().join("ca/server-privkey.pem")));
     contains(connect(&server.ssl(), swapped).await, "cannot use");
     contains(connect(&server.tcp().replace("tcp", "ssl"), good.clone()).await, "tcp:");
-    contains(connect(&server.ssl().replace("ssl", "tcp"), good).await, "is it a TLS port (ssl:)?");
+    contains(connect(&server.ssl().replace("ssl", "tcp"), good).await, "if it is a TLS port, use ssl:");
 }
 
 async fn use_remote(client: &Client, method: &str) {
@@ -115,7 +115,7 @@ async fn certificates_are_rotated_without_a_restart_of_the_client() {
     assert!(matches!(next(&mut feed).await, FeedEvent::Disconnected { .. }));
     eventually("the new certificate is refused", async || {
         let reason = client.status().borrow().last_close.clone()?.to_string();
-        reason.contains("not signed by the CA given").then_some(())
+        reason.contains("not signed by the given CA").then_some(())
     })
     .await;
     // With the new files in place the client connects by itself.

@@ -1,7 +1,7 @@
 //! Commits: the columns that they change and leave alone, and their failures.
 
-use ovsdb::txn::OpResult;
-use ovsdb::{Class, CommitError, Ref, Transaction};
+use ovsdb::txn::{OpResult, View};
+use ovsdb::{Class, CommitError, Ref, RowFilter, Snapshot, Transaction};
 use serde_json::json;
 
 use crate::support::backend::{delete, insert, on_all, update};
@@ -92,29 +92,30 @@ on_all! {
     async fn an_expectation_that_does_not_hold_is_a_conflict(backend) {
         backend.transact(json!([insert(id(1), "a", 1)])).await;
         let client = backend.client().await;
-        let seen = client.snapshot().get::<Horse>(id(1)).unwrap().clone();
-        let seq = Horse::SEQ;
-        let write = |expect: &dyn Fn(&mut Transaction)| {
-            let mut txn = Transaction::new();
-            expect(&mut txn);
-            txn.mutate(id(1), Horse::TAGS, ovsdb::model::Mutation {
-                insert: ovsdb::wire::datum::Datum::set(["x".into()]), ..Default::default()
-            });
-            txn
+        let seen = client.snapshot();
+        let write = |snapshot: &Snapshot, read: &dyn Fn(&mut View)| {
+            View::decide(snapshot.clone(), |view| {
+                read(view);
+                view.transaction().put(id(1), Horse::TAGS, &["x".into()].into());
+            })
         };
-        client.commit(&write(&|txn| { txn.expect(id(1), &seen, ovsdb::TableColumns::all()); })).await.unwrap();
-        backend.transact(json!([update(id(1), json!({"seq": 2, "tags": ["set", []]}))])).await;
-        for expect in [
-            &(|txn: &mut Transaction| { txn.expect(id(1), &seen, seq); }) as &dyn Fn(&mut Transaction),
-            &|txn| { txn.expect_exists::<Horse>(id(2)); },
-            &|txn| { txn.expect_absent::<Horse>(id(1)); },
-            &|txn| { txn.expect_rows(Horse::SEQ, &2i64, &[]); },
+        let all = |view: &mut View| assert!(view.get::<Horse>(id(1)).is_some());
+        client.commit(&write(&seen, &all)).await.unwrap();
+        backend.transact(json!([update(id(1), json!({"seq": 2, "tags": ["set", []]})), insert(id(2), "b", 3)])).await;
+        for read in [
+            &all as &dyn Fn(&mut View),
+            &|view| assert!(view.read(id(1), Horse::SEQ).is_some()),
+            &|view| assert!(view.get::<Horse>(id(2)).is_none()),
+            &|view| assert!(view.matching(Horse::SEQ, &2i64).is_empty()),
         ] {
-            let error = client.commit(&write(expect)).await.unwrap_err();
+            let error = client.commit(&write(&seen, read)).await.unwrap_err();
             assert!(matches!(error, CommitError::Conflict { op: Some((0, _)) }), "{error}");
             assert_eq!(error.class(), Class::Conflict);
         }
-        client.commit(&write(&|txn| { txn.expect_rows(Horse::SEQ, &2i64, &[id(1).into()]); })).await.unwrap();
+        let newer = |snapshot: &Snapshot| snapshot.get::<Horse>(id(2)).is_some();
+        let now = eventually("both changes", async || Some(client.snapshot()).filter(newer)).await;
+        let two = |view: &mut View| assert_eq!(view.matching(Horse::SEQ, &2i64), [id(1).into()]);
+        client.commit(&write(&now, &two)).await.unwrap();
     }
 }
 
@@ -203,7 +204,7 @@ on_all! {
         txn.insert(id(2), &Horse { height: 170, ..horse("b", 2) });
         assert_eq!(refusal(&txn).await, CommitError::Unsupported { table: "Horse".into(), column: "height".into() });
         let mut txn = Transaction::new();
-        txn.raw(&json!({"op": "insert", "table": "Zebra", "row": {}}));
+        txn.insert_by_name("Zebra", id(2), []);
         assert!(refusal(&txn).await.to_string().contains("Zebra"));
 
         assert_eq!(client.snapshot().table::<Horse>().len(), 1, "nothing of it happened");
@@ -264,7 +265,7 @@ on_all! {
         txn.update(id(1), &before, &Horse { seq: 5, ..before.clone() });
         assert_eq!(client.commit(&txn).await.unwrap().missed().collect::<Vec<_>>(), [0]);
         let mut txn = Transaction::new();
-        txn.expect_exists::<Horse>(id(1)).update(id(1), &before, &Horse { seq: 5, ..before.clone() });
+        txn.expect_some(&RowFilter::<Horse>::row(id(1))).update(id(1), &before, &Horse { seq: 5, ..before.clone() });
         assert_eq!(client.commit(&txn).await.unwrap_err().class(), Class::Conflict);
     }
 }

@@ -79,7 +79,7 @@ async fn a_failing_target_backs_off_and_wakes_do_not_shorten_it() {
     assert_eq!(status.state, State::BackingOff);
     assert!(status.next_try.is_some());
     assert!(
-        status.last_error.unwrap().message.starts_with("could not write: out of order; it is tried again")
+        status.last_error.unwrap().message.starts_with("could not write: out of order; Meridian retries")
     );
     assert_eq!(status.problems[0].object, ObjectId::new("component", "test"));
     let before = bench.world(|w| w.observed.len());
@@ -415,7 +415,7 @@ async fn the_log_tells_changes_of_state_and_not_runs() {
     assert_eq!(log.lines()[1..], ["warn a", "info state"], "once, though it was tried many times");
     bench.world(|w| w.bad.clear());
     sleep(ms(2_000)).await;
-    assert_eq!(log.lines()[3..], ["info problem is gone", "info state"]);
+    assert_eq!(log.lines()[3..], ["info problem resolved", "info state"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -62,7 +62,7 @@ fn a_failed_object_waits_and_the_others_do_not() {
     assert_eq!(bench.next(), Some(100));
     let problem = bench.holds.problems().next().unwrap();
     assert_eq!(problem.class, Class::Refused);
-    assert!(problem.message.starts_with("could not make it: no; change the object"), "{problem}");
+    assert!(problem.message.starts_with("could not make it: no; correct the object"), "{problem}");
     assert_eq!(bench.run(50, &[("bad", "make"), ("more", "make")], fails(Class::Refused)), ["bad"]);
     assert_eq!(bench.run(100, &[("bad", "make")], fails(Class::Refused)), NONE);
     assert_eq!(bench.next(), Some(300), "the second wait is twice as long");

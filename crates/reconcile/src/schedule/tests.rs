@@ -11,11 +11,11 @@ const TIMING: Timing = Timing {
     stop_grace: Duration::from_millis(0),
 };
 
-const SETTLED: Ended = Ended::Ran { changed: false, failed: false, retry: None };
-const CHANGED: Ended = Ended::Ran { changed: true, failed: false, retry: None };
-const DOWN: Ended = Ended::Failed { class: Class::Transient, pure: false };
-const PANIC: Ended = Ended::Failed { class: Class::Bug, pure: true };
-const CONFLICT: Ended = Ended::Failed { class: Class::Conflict, pure: false };
+const SETTLED: RunEnd = RunEnd::Ran { changed: false, failed: false, retry: None };
+const CHANGED: RunEnd = RunEnd::Ran { changed: true, failed: false, retry: None };
+const DOWN: RunEnd = RunEnd::Failed { class: Class::Transient, pure: false };
+const PANIC: RunEnd = RunEnd::Failed { class: Class::Bug, pure: true };
+const CONFLICT: RunEnd = RunEnd::Failed { class: Class::Conflict, pure: false };
 
 struct Clock {
     start: Instant,
@@ -45,7 +45,7 @@ impl Clock {
         self.schedule.wake(self.at(ms), Wake::Changed);
     }
 
-    fn run(&mut self, ms: u64, ended: Ended) -> Option<(Cause, Scope)> {
+    fn run(&mut self, ms: u64, ended: RunEnd) -> Option<(Cause, Scope)> {
         let now = self.at(ms);
         let begun = self.schedule.begin(now);
         if begun.is_some() {
@@ -153,15 +153,15 @@ fn held_objects_are_tried_again_and_do_not_hold_up_wakes() {
     let mut clock = Clock::settled();
     clock.wake(100);
     let retry = Some(clock.at(400));
-    clock.run(110, Ended::Ran { changed: false, failed: true, retry });
+    clock.run(110, RunEnd::Ran { changed: false, failed: true, retry });
     assert_eq!(clock.due(), (400, Cause::Retry));
     assert_eq!(clock.schedule.next_try(), retry);
     clock.wake(200);
     assert_eq!(clock.due(), (210, Cause::Wake));
-    let ran = clock.run(210, Ended::Ran { changed: false, failed: false, retry });
+    let ran = clock.run(210, RunEnd::Ran { changed: false, failed: false, retry });
     assert_eq!(ran, Some((Cause::Wake, Scope::Full)), "a failure makes the next look a full one");
     clock.wake(250);
-    let ran = clock.run(260, Ended::Ran { changed: false, failed: false, retry });
+    let ran = clock.run(260, RunEnd::Ran { changed: false, failed: false, retry });
     assert_eq!(ran, Some((Cause::Wake, Scope::Cached)), "a held object alone does not");
     assert_eq!(clock.run(400, SETTLED), Some((Cause::Retry, Scope::Full)));
 }
@@ -183,9 +183,9 @@ fn resync_counts_from_the_last_full_look() {
 #[test]
 fn a_missing_input_waits_for_a_wake_and_stays_a_first_full_look() {
     let mut clock = Clock::new();
-    clock.run(0, Ended::Waiting);
+    clock.run(0, RunEnd::Waiting);
     assert_eq!(clock.due(), (10_000, Cause::Resync));
-    clock.run(10_000, Ended::Waiting);
+    clock.run(10_000, RunEnd::Waiting);
     assert_eq!(clock.due(), (20_000, Cause::Resync), "no hot loop");
     clock.wake(11_000);
     assert_eq!(clock.run(11_010, SETTLED), Some((Cause::Wake, Scope::Full)));
@@ -196,8 +196,8 @@ fn an_input_that_goes_missing_does_not_leave_a_retry_due_for_ever() {
     let mut clock = Clock::settled();
     clock.wake(100);
     let retry = Some(clock.at(200));
-    clock.run(110, Ended::Ran { changed: false, failed: true, retry });
-    assert_eq!(clock.run(200, Ended::Waiting), Some((Cause::Retry, Scope::Full)));
+    clock.run(110, RunEnd::Ran { changed: false, failed: true, retry });
+    assert_eq!(clock.run(200, RunEnd::Waiting), Some((Cause::Retry, Scope::Full)));
     assert_eq!(clock.due(), (10_000, Cause::Resync));
 }
 

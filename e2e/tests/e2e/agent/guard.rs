@@ -131,7 +131,7 @@ fn hung(hv1: &Chassis) -> Result<()> {
         ensure!(plan.contains("nothing to do"), "{plan}");
         let told = ask(hv1, "explain 172.24.4.10")?;
         // The agent keeps the last answer of bgpd for ten seconds. A slow guest may take longer to reach this line.
-        let is_recent = told.contains("is announced by hv1") && told.contains("FRR does not answer within");
+        let is_recent = told.contains("is announced by hv1") && told.contains("FRR did not reply within");
         let is_old = told.contains("announces nothing new") && told.contains("is not known");
         ensure!(is_recent || is_old, "{told}");
         Ok(())

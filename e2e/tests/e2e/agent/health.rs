@@ -22,7 +22,7 @@ pub(super) fn health() -> Result<()> {
         let agent = hv1.meridian("bgp-agent", &["bgp-agent", "--config-dir", &config])?;
         learns(&spine, "172.24.4.10")?;
         spine.reaches("172.24.4.10")?;
-        says(hv1, true, "br-ex: packets find their way into OVN and back")?;
+        says(hv1, true, "br-ex: packets reach OVN and return")?;
         says(hv1, true, "BGP sessions: 1 of 1 established")?;
         says(hv1, true, "OVN_Southbound is in sync")?;
 
@@ -70,7 +70,7 @@ fn normal_flow(hv1: &Chassis, spine: &Node) -> Result<()> {
     let lost = spine.run("ping -c 2 -W 1 172.24.4.10");
     ensure!(lost.is_err(), "packets get through without the NORMAL flow: {lost:?}");
     hv1.del_flows("br-ex", "cookie=7/-1")?;
-    says(hv1, true, "br-ex: packets find their way into OVN and back")?;
+    says(hv1, true, "br-ex: packets reach OVN and return")?;
     spine.reaches("172.24.4.10")
 }
 
@@ -78,7 +78,7 @@ fn sessions(hv1: &Chassis, spine: &Node) -> Result<()> {
     println!("the peer is away:");
     let bgpd = spine.daemon("bgpd")?;
     bgpd.kill()?;
-    says(hv1, false, "no BGP session is established, so nobody hears of any address; down: 100.64.1.0")?;
+    says(hv1, false, "no BGP session is established, so no address reaches the fabric; down: 100.64.1.0")?;
     bgpd.start_again()?;
     spine.frr_config(SPINE)?;
     says(hv1, true, "BGP sessions: 1 of 1 established")?;
@@ -96,9 +96,9 @@ fn hung_daemons(lab: &Lab, hv1: &Chassis, spine: &Node) -> Result<()> {
     let server = az1.daemon("ovsdb-server-sb")?.pid().context("the server runs")?;
     az1.run(&format!("kill -STOP {server}"))?;
     let looked = (|| {
-        says(hv1, false, "OVN_Southbound is not in sync since")?;
+        says(hv1, false, "OVN_Southbound has been out of sync for")?;
         let told = ask(hv1, "explain 198.51.100.99")?;
-        ensure!(told.contains("Could not look") && !told.contains("Nothing in OVN's"), "{told}");
+        ensure!(told.contains("Cannot search all") && !told.contains("Nothing in OVN's"), "{told}");
         spine.reaches("172.24.4.10")
     })();
     az1.run(&format!("kill -CONT {server}"))?;
@@ -108,7 +108,7 @@ fn hung_daemons(lab: &Lab, hv1: &Chassis, spine: &Node) -> Result<()> {
     println!("bgpd hangs:");
     let bgpd = hv1.daemon("bgpd")?.pid().context("bgpd runs")?;
     hv1.run(&format!("kill -STOP {bgpd}"))?;
-    let looked = says(hv1, false, "s ago; see whether it hangs");
+    let looked = says(hv1, false, "s ago; check whether it hangs");
     hv1.run(&format!("kill -CONT {bgpd}"))?;
     looked?;
     says(hv1, true, "BGP sessions: 1 of 1 established")?;

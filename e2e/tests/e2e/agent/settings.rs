@@ -45,7 +45,7 @@ fn unheard(hv1: &Chassis) -> Result<()> {
         ),
         (
             "router bgp 64999\n neighbor 100.64.1.0 shutdown",
-            "FRR has no established peer for IPv4, so nobody hears of 172.24.4.10; of its peers 100.64.1.0 none is up",
+            "FRR has no established peer for IPv4, so 172.24.4.10 does not reach the fabric; of its peers 100.64.1.0 none is up",
             "router bgp 64999\n no neighbor 100.64.1.0 shutdown",
         ),
     ] {

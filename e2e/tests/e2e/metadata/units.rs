@@ -16,8 +16,6 @@ const CONFIG: &str = "/etc/neutron/neutron_ovn_metadata_agent.ini";
 const COMMON: &str = "/etc/neutron/neutron.conf";
 /// The proxy may use the neighbour tables that it is passed, though it may not open any.
 const ENFORCED: &str = "[meridian_metadata]\nverify_source_mac = enforce\n";
-const DROP_IN: &str = "/etc/systemd/system/meridian-metadata-agent.service.d";
-const EXAMPLE: &str = "/usr/share/doc/meridian/examples/metadata-haproxy.conf";
 /// CAP_NET_BIND_SERVICE, CAP_NET_ADMIN and CAP_SYS_ADMIN, as the kernel writes them.
 const AGENTS: &str = "0000000000201400";
 const NONE: &str = "0000000000000000";
@@ -112,30 +110,6 @@ pub(super) fn run() -> Result<()> {
         fs::write(CONFIG, ENFORCED)?;
         machine.run(&format!("systemctl restart {PROXY} {AGENT}"))?;
         gets_its_own(&one, &VMS[0])?;
-
-        println!("haproxy listens, with the drop-in of the package:");
-        fs::create_dir_all(DROP_IN)?;
-        fs::copy(EXAMPLE, format!("{DROP_IN}/haproxy.conf"))?;
-        fs::write(CONFIG, format!("{ENFORCED}proxy_backend = haproxy\n"))?;
-        machine.run("systemctl daemon-reload")?;
-        machine.run(&format!("systemctl restart {PROXY} {AGENT}"))?;
-        ready(lab, "hv1", &[A, B])?;
-        let pid = || -> Result<String> {
-            let file = format!("/var/lib/neutron/external/pids/{A}.pid.haproxy");
-            Ok(fs::read_to_string(&file).with_context(|| format!("no {file}"))?.trim().to_owned())
-        };
-        let haproxy = eventually(WITHIN, "a haproxy runs", pid)?;
-        gets_its_own(&one, &VMS[0])?;
-        let status = machine.run(&format!("cat /proc/{haproxy}/status"))?;
-        ensure!(!status.contains("Uid:\t0\t"), "haproxy is root: {status}");
-        let train = Train::start(&one);
-        machine.run(&format!("systemctl restart {AGENT}"))?;
-        machine.run(&format!("systemctl stop {AGENT}"))?;
-        machine.run(&format!("systemctl start {AGENT}"))?;
-        ready(lab, "hv1", &[A, B])?;
-        let (answers, failures) = train.end()?;
-        ensure!(answers > 0 && failures.is_empty(), "{answers} answers, failures: {failures:?}");
-        ensure!(pid()? == haproxy, "a restart of the agent ended its haproxy");
 
         println!("the proxy is killed, and the package removed:");
         machine.run(&format!("systemctl kill --signal KILL {PROXY}"))?;

@@ -220,7 +220,7 @@ fn any_machine_may_be_behind_a_physical_switch() {
 #[test]
 fn kinds_of_ports() {
     type Change = fn(&mut Port);
-    let cases: [(&str, Change, &str, &str, &str, bool); 11] = [
+    let cases: [(&str, Change, &str, &str, &str, bool); 12] = [
         ("a VIF", |_| {}, "", "fa:16:3e:00:00:51 10.0.0.5", "", true),
         (
             "bound",
@@ -261,6 +261,8 @@ fn kinds_of_ports() {
             false,
         ),
         ("a router's, of another kind", |p| p.device_owner = "network:ha".into(), "", "unknown", "", false),
+        // Instances on other chassis must reach a DHCP agent, so its port is no localport.
+        ("a DHCP agent's", |p| p.device_owner = "network:dhcp".into(), "", "unknown", "", false),
         (
             "metadata",
             |p| p.device_owner = owner::DISTRIBUTED.into(),

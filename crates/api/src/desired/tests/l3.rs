@@ -165,7 +165,7 @@ fn an_old_schema_gets_only_what_it_has() {
     assert_eq!(rows(&scene).table("Logical_Router_Port").len(), 0, "its router ports must have an address");
     scene.ability(Ability { bare_router_port: true, ..Default::default() });
     assert_eq!(rows(&scene).table("Logical_Router_Port").len(), 1);
-    let schema = |text: &str| Ability::of(&ovsdb::wire::schema::DatabaseSchema::parse(text).unwrap());
+    let schema = |text: &str| Ability::of(&ovsdb::wire::DatabaseSchema::parse(text).unwrap());
     let old = schema(include_str!("../../../../ovn/testdata/schema/ovn-nb-23.03.json"));
     assert_eq!(old, Ability::default());
     let new = schema(include_str!("../../../../ovn/testdata/schema/ovn-nb-26.03.json"));

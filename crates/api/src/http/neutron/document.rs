@@ -22,7 +22,7 @@ pub(super) fn open(target: &Target, method: Option<Method>, base: &Base, serves:
         ["v2.0"] if !target.slash => Answer::json(200, &json!({"version": version(base)})),
         ["healthcheck"] if serves => Answer::text(200, "OK"),
         // A load balancer that reads this uses another server. Only the operator may see the cause.
-        ["healthcheck"] => Answer::text(503, "the database does not answer"),
+        ["healthcheck"] => Answer::text(503, "the database does not reply"),
         ["openapi.json"] => Answer::bytes(200, OPENAPI.clone()),
         ["v2.0", ..] => return None,
         _ => return Some(fault(&Fault::no_such_path())),

@@ -24,7 +24,7 @@ pub(super) fn open(target: &Target, method: Option<Method>, base: &Base, serves:
         [] => Answer::json(200, &versions(base, prefix)),
         ["healthcheck"] if serves => Answer::json(200, &versions(base, prefix)),
         // A load balancer that reads this uses another server. Only the operator may see the cause.
-        ["healthcheck"] => Answer::text(503, "the database does not answer"),
+        ["healthcheck"] => Answer::text(503, "the database does not reply"),
         ["openapi.json"] => Answer::bytes(200, OPENAPI.clone()),
         ["v2" | "v2.0"] => Answer::json(200, &"v2"),
         ["v2" | "v2.0", ..] => return None,

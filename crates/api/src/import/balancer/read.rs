@@ -200,7 +200,7 @@ fn take_over(
     adopt(txn, aggregate).map_err(|fault| fault.to_string()).map(|()| note)
 }
 
-/// What Octavia's OVN provider stores and ignores, and Meridian obeys: its traffic changes with the first pass.
+/// Settings that Octavia's OVN provider stores and ignores, and Meridian applies: traffic changes with the first pass.
 fn note_of(pools: &[Pool], members: &[Member]) -> Option<String> {
     let differ = |pool: &Pool| {
         let mut weights =

@@ -96,7 +96,7 @@ impl Objects {
         if self.known.contains(&(noun, id)) {
             return Ok(());
         }
-        Err(format!("its {} {id} is not taken over", noun.replace('_', " ")))
+        Err(format!("its {} {id} is not imported", noun.replace('_', " ")))
     }
 
     fn leave_out(&mut self, noun: &'static str, id: impl ToString, why: impl Into<String>) {
@@ -127,7 +127,7 @@ impl Reading<'_> {
         let noun = singular(collection);
         let mut made = Vec::new();
         for value in self.document.get(collection) {
-            let read = D::deserialize(value).map_err(|error| format!("cannot be understood: {error}"));
+            let read = D::deserialize(value).map_err(|error| format!("cannot parse it: {error}"));
             match read.and_then(|read| make(objects, read, self.now)) {
                 Ok(entity) => {
                     let id = value["id"].as_str().and_then(|id| Uuid::try_parse(id).ok());

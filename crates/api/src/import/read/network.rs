@@ -45,7 +45,7 @@ pub(super) fn network(objects: &mut Objects, read: Read, now: Timestamp) -> Resu
         Some("geneve") => NetworkType::Geneve,
         Some("vxlan") => {
             objects.note(
-                "Networks of the type vxlan are shown as geneve from now on. How packets travel is up to the chassis, as before.",
+                "Networks of the type vxlan are shown as geneve from now on. The chassis choose the encapsulation, as before.",
             );
             NetworkType::Geneve
         }
@@ -59,7 +59,7 @@ pub(super) fn network(objects: &mut Objects, read: Read, now: Timestamp) -> Resu
         return Err("its mtu is not shown".into());
     }
     if says_something(&read.qos_policy_id) {
-        objects.note("QoS policies are not taken over. Their rows in the Northbound stay as they are.");
+        objects.note("QoS policies are not imported. Their rows in the Northbound stay as they are.");
     }
     let Identity { id, project, name, standard } = read.common.told(now);
     Ok(Network {

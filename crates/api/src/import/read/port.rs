@@ -73,10 +73,10 @@ pub(super) fn port(objects: &mut Objects, read: Read, now: Timestamp) -> Result<
     read.fixed_ips.iter().try_for_each(|fixed| objects.needs("subnet", fixed.subnet_id))?;
     read.security_groups.iter().try_for_each(|group| objects.needs("security_group", *group))?;
     if says_something(&read.qos_policy_id) {
-        objects.note("QoS policies are not taken over. Their rows in the Northbound stay as they are.");
+        objects.note("QoS policies are not imported. Their rows in the Northbound stay as they are.");
     }
     if says_something(&read.dns_domain) {
-        objects.note("Domains of ports are not taken over: names are in the domain of their network.");
+        objects.note("Domains of ports are not imported: names are in the domain of their network.");
     }
     let pairs = read.allowed_address_pairs.iter().map(|pair| {
         let text = &pair.ip_address;

@@ -143,11 +143,11 @@ pub(super) fn floating_ip(
     objects.needs("network", read.floating_network_id)?;
     if says_something(&read.port_forwardings) {
         objects.note(
-            "Port forwardings are not taken over. Their load balancers in the Northbound stay as they are.",
+            "Port forwardings are not imported. Their load balancers in the Northbound stay as they are.",
         );
     }
     let holder = objects.holders.get(&(read.floating_network_id, read.floating_ip_address));
-    let floating_port_id = *holder.ok_or("no port that holds its address is taken over")?;
+    let floating_port_id = *holder.ok_or("no port that holds its address is imported")?;
     let association = (read.port_id, read.fixed_ip_address, read.router_id);
     let (port_id, fixed_ip_address, router_id) = match association {
         (Some(port), Some(address), Some(router)) => (Some(port), Some(address), Some(router)),

@@ -69,7 +69,7 @@ async fn scenario_44_45_northd_probes_the_members_and_their_results_come_back() 
         }
     };
     eventually("both are up", async || {
-        let report = cloud.sight.report().borrow().clone();
+        let report = cloud.ovn.report().borrow().clone();
         MEMBERS.iter().all(|(_, vm, _)| report.port_up(id(*vm)))
     })
     .await;
@@ -102,7 +102,7 @@ async fn scenario_44_45_northd_probes_the_members_and_their_results_come_back() 
     assert_eq!(cloud.column("Load_Balancer_Health_Check", "vip"), [""; 0]);
     assert_eq!(backends(&cloud), ["10.0.0.107:80", "10.0.0.108:80"]);
     assert_eq!(cloud.sbctl(&["--bare", "list", "Service_Monitor"]).trim(), "");
-    let report = cloud.sight.report().borrow().clone();
+    let report = cloud.ovn.report().borrow().clone();
     assert!(report.probes.values().all(|result| *result != ProbeResult::Online));
 }
 

@@ -11,7 +11,7 @@ use ovsdb::ClientConfig;
 use tokio::sync::watch;
 
 use crate::desired::tests::scene::Scene;
-use crate::northbound::{Backing, Northbound, Options, Sight};
+use crate::northbound::{Backing, Northbound, Options, OvnView};
 use crate::settings::Settings;
 use crate::world::{Revision, World};
 
@@ -25,7 +25,7 @@ enum Servers {
 
 pub(super) struct Cloud {
     pub(super) scene: Scene,
-    pub(super) sight: Sight,
+    pub(super) ovn: OvnView,
     northbound: Option<Northbound>,
     worlds: watch::Sender<World>,
     /// The behaviour of the store behind the world.
@@ -76,17 +76,17 @@ impl Cloud {
     async fn on(servers: Servers, dir: tempfile::TempDir) -> Self {
         let scene = Scene::new();
         let worlds = watch::Sender::new(scene.world().clone());
-        let sight = sight(&dir);
+        let ovn = ovn(&dir);
         let backing = Arc::default();
-        let mut cloud = Cloud { scene, sight, northbound: None, worlds, backing, servers, dir };
+        let mut cloud = Cloud { scene, ovn, northbound: None, worlds, backing, servers, dir };
         cloud.start().await;
         cloud
     }
 
     /// Starts a server's loop, with connections of its own.
     pub(super) async fn start(&mut self) {
-        self.sight = sight(&self.dir);
-        self.northbound = Some(start(&self.sight, &self.worlds, &self.backing).await);
+        self.ovn = ovn(&self.dir);
+        self.northbound = Some(start(&self.ovn, &self.worlds, &self.backing).await);
     }
 
     /// Another server on the same databases.
@@ -96,7 +96,7 @@ impl Cloud {
 
     /// Another server on the same databases, with a store of its own behaviour.
     pub(super) async fn another_with(&self, backing: &Arc<Behaviour>) -> Northbound {
-        start(&sight(&self.dir), &self.worlds, backing).await
+        start(&ovn(&self.dir), &self.worlds, backing).await
     }
 
     pub(super) async fn stop(&mut self) {
@@ -253,16 +253,16 @@ fn remote(dir: &tempfile::TempDir, database: Database) -> String {
     format!("unix:{}", dir.path().join(format!("{}.sock", database.short())).display())
 }
 
-fn sight(dir: &tempfile::TempDir) -> Sight {
+fn ovn(dir: &tempfile::TempDir) -> OvnView {
     let config = |database| ClientConfig::new(remote(dir, database).parse().unwrap());
-    Sight::open(config(Database::Northbound), config(Database::Southbound), 75, &World::default())
+    OvnView::open(config(Database::Northbound), config(Database::Southbound), 75, &World::default())
 }
 
-async fn start(sight: &Sight, worlds: &watch::Sender<World>, backing: &Arc<Behaviour>) -> Northbound {
+async fn start(ovn: &OvnView, worlds: &watch::Sender<World>, backing: &Arc<Behaviour>) -> Northbound {
     let settings = Arc::new(Settings { unhosted_grace: 1, ..Settings::default() });
     let options = Options { verify: true, ..Options::default() };
     let backing = Arc::clone(backing);
-    Northbound::start(sight, settings, worlds.subscribe(), backing, options).await.unwrap()
+    Northbound::start(ovn, settings, worlds.subscribe(), backing, options).await.unwrap()
 }
 
 /// Waits for an asynchronous condition.

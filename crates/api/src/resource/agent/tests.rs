@@ -88,7 +88,7 @@ fn notes_on_an_agent_are_kept() {
     cloud.update("agents", "ch1", json!({"admin_state_up": true})).unwrap();
     assert_eq!(cloud.show("agents", "ch1").unwrap()["description"], json!("rack 7"));
     refused(cloud.update("agents", "ch1", json!({"host": "x"})), 400, "HTTPBadRequest");
-    refused(cloud.update("agents", "ch1", json!({"admin_state_up": "perhaps"})), 400, "HTTPBadRequest");
+    refused(cloud.update("agents", "ch1", json!({"admin_state_up": "perhaps"})), 400, "InvalidInput");
     let noted = cloud.update("agents", "ch2", json!({"admin_state_up": false})).unwrap();
     assert_eq!(noted["description"], json!("as reported"));
 }

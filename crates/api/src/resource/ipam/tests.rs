@@ -176,7 +176,7 @@ fn service_types_decide_for_whom_a_subnet_is() {
     assert_eq!(choose(&txn, None, owner::ROUTER_GATEWAY).unwrap(), ["10.2.0.2"]);
     assert_eq!(choose(&txn, Some(&[by_subnet(12)]), "compute:nova").unwrap(), ["10.2.0.2"]);
     let txn = world(vec![for_gateways]);
-    assert_eq!(choose(&txn, None, "compute:nova"), Err((409, "IpAddressGenerationFailure")));
+    assert_eq!(choose(&txn, None, "compute:nova"), Err((409, "IpAddressGenerationFailureNoMatchingSubnet")));
 }
 
 #[test]

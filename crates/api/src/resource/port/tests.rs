@@ -96,7 +96,7 @@ fn what_is_refused() {
         (json!({"network_id": "n"}), bad),
         (json!({"name": long}), bad),
         (json!({"device_id": long}), bad),
-        (json!({"admin_state_up": "maybe"}), bad),
+        (json!({"admin_state_up": "maybe"}), (400, "InvalidInput")),
         (json!({"mac_address": "aa:bb"}), bad),
         (json!({"mac_address": "01:00:5e:00:00:01"}), bad),
         (json!({"mac_address": "00:00:00:00:00:00"}), bad),

@@ -59,6 +59,17 @@ fn a_network_is_shared_with_one_project() {
 }
 
 #[test]
+fn a_member_offers_its_network_as_external_to_one_project() {
+    let (mut desk, network) = desk();
+    let [friend, stranger] = ["q", "r"].map(Caller::member);
+    let external = json!({"action": "access_as_external"});
+    desk.create(POLICIES, &member(), body(&network, external)).unwrap();
+    let shown = desk.show("networks", &friend, &network).unwrap();
+    assert_eq!((&shown["router:external"], &shown["shared"]), (&json!(true), &json!(false)));
+    assert_eq!(fault(desk.show("networks", &stranger, &network)), (404, "NetworkNotFound"));
+}
+
+#[test]
 fn what_is_refused() {
     let (mut desk, network) = desk();
     let group = desk.create("security-groups", &member(), json!({"name": "g"})).unwrap();

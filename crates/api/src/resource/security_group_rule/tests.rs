@@ -81,12 +81,18 @@ fn what_is_refused() {
         (json!({"protocol": -1}), (400, "HTTPBadRequest")),
         (json!({"protocol": ["tcp"]}), (400, "HTTPBadRequest")),
         (json!({"port_range_min": 1.5, "protocol": "tcp"}), (400, "HTTPBadRequest")),
-        (json!({"port_range_min": 65536, "protocol": "tcp"}), (400, "HTTPBadRequest")),
-        (json!({"remote_ip_prefix": "10.0.0.0/33"}), (400, "HTTPBadRequest")),
-        (json!({"remote_ip_prefix": "everywhere"}), (400, "HTTPBadRequest")),
+        (json!({"port_range_min": 65536, "protocol": "tcp"}), (400, "SecurityGroupInvalidPortValue")),
+        (json!({"remote_ip_prefix": "10.0.0.0/33"}), (400, "InvalidCIDR")),
+        (json!({"remote_ip_prefix": "everywhere"}), (400, "InvalidCIDR")),
         (json!({"remote_group_id": "web"}), (404, "SecurityGroupNotFound")),
-        (json!({"protocol": "tcp", "port_range_min": -16, "port_range_max": 80}), (400, "HTTPBadRequest")),
-        (json!({"protocol": "tcp", "port_range_min": 80, "port_range_max": 65_536}), (400, "HTTPBadRequest")),
+        (
+            json!({"protocol": "tcp", "port_range_min": -16, "port_range_max": 80}),
+            (400, "SecurityGroupInvalidPortValue"),
+        ),
+        (
+            json!({"protocol": "tcp", "port_range_min": 80, "port_range_max": 65_536}),
+            (400, "SecurityGroupInvalidPortValue"),
+        ),
         (json!({"port_range_min": 1, "port_range_max": 2}), (400, "SecurityGroupProtocolRequiredWithPorts")),
         (
             json!({"protocol": "tcp", "port_range_min": 9, "port_range_max": 2}),

@@ -226,6 +226,18 @@ fn subnets_of_one_network_come_from_one_pool_or_scope() {
 }
 
 #[test]
+fn prefixes_in_the_shared_scope_of_another_project_stay() {
+    let mut desk = Desk::new();
+    let scope = json!({"name": "s", "ip_version": 4, "shared": true});
+    let scope = desk.create("address-scopes", &admin(), scope).unwrap();
+    let own = pool(&mut desk, json!({})).unwrap();
+    desk.update(POOLS, &admin(), &own, json!({"address_scope_id": scope["id"]})).unwrap();
+    let more = json!({"prefixes": ["10.0.0.0/16", "10.9.0.0/16"]});
+    assert_eq!(fault(desk.update(POOLS, &member(), &own, more.clone())), (400, "IllegalSubnetPoolUpdate"));
+    assert!(desk.update(POOLS, &admin(), &own, more).is_ok());
+}
+
+#[test]
 fn pools_are_seen_by_those_who_may_use_them() {
     let mut desk = Desk::new();
     let own = pool(&mut desk, json!({})).unwrap();
@@ -244,6 +256,7 @@ fn pools_are_seen_by_those_who_may_use_them() {
     );
     let policy = json!({"object_type": "subnetpool", "object_id": own["id"], "action": "access_as_shared", "target_tenant": "q"});
     let policy = desk.create("rbac-policies", &member(), policy).unwrap();
+    assert_eq!(desk.show(POOLS, &other, &own).unwrap()["shared"], true, "a policy shares it with its target");
     assert!(cut(&mut desk, &other, json!({"subnetpool_id": own["id"], "prefixlen": 24})).is_ok());
     assert_eq!(fault(desk.delete("rbac-policies", &member(), &policy)), (409, "RbacPolicyInUse"));
     assert!(desk.delete(POOLS, &admin(), &shared).is_ok());

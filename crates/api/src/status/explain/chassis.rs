@@ -30,7 +30,7 @@ pub(super) fn explain(scene: &Scene<'_>, chassis: &Chassis, lines: &mut Vec<Stri
         }
     }
     let instances = scene.world.linked::<Port>(Link::PortsOnHost(chassis.hostname.as_str().into()));
-    lines.push(format!("{} ports are asked for on its host", instances.count()));
+    lines.push(format!("{} ports are requested on its host", instances.count()));
 }
 
 fn of_router(scene: &Scene<'_>, port: &Port) -> String {

@@ -26,7 +26,5 @@ pub(super) fn explain(scene: &Scene<'_>, floating: &FloatingIp, lines: &mut Vec<
         }
         None => lines.push("no router with a gateway on its network leads to the port".to_owned()),
     }
-    lines.push(
-        "a node's BGP agent says whether it announces the address: run `meridian explain` there".to_owned(),
-    );
+    lines.push("to see whether a node announces the address, run `meridian explain` on that node".to_owned());
 }

@@ -47,7 +47,7 @@ pub fn explain(world: &World, report: &Report, fleet: &Fleet, now: Timestamp, su
     }
     if lines.is_empty() {
         lines.push(format!(
-            "nothing here is {subject:?}: no port, router, network, floating IP or load balancer has this address, MAC address, \
+            "cannot find {subject:?}: no port, router, network, floating IP or load balancer has this address, MAC address, \
              name or id, and no chassis this name; `meridian status` lists routers, load balancers and chassis"
         ));
     }

@@ -53,7 +53,7 @@ fn describe_binding(scene: &Scene<'_>, port: &Port, lines: &mut Vec<String>) {
             "host {host} has it, but OVN does not report it as up: see the log of ovn-controller there"
         )),
         (None, _) if asked.is_empty() => {
-            lines.push("no host has it, and none is asked for: nothing is attached to it".to_owned());
+            lines.push("no host has it, and none is requested: nothing is attached to it".to_owned());
         }
         (None, _) => {
             lines.push(format!("host {asked} should have it and does not: {}", obstacle(scene, asked)));
@@ -100,7 +100,7 @@ fn describe_routers(scene: &Scene<'_>, fixed: &FixedIp, lines: &mut Vec<String>)
         let is_physical = external.is_some_and(|network| network.segment.is_physical());
         lines.push(if is_physical {
             format!(
-                "{}: its way out is the physical network; no router has an interface there",
+                "{}: its traffic leaves through the physical network; no router has an interface there",
                 fixed.ip_address
             )
         } else {

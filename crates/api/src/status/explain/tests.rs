@@ -69,7 +69,7 @@ fn a_port_is_explained_by_its_address_mac_name_and_id() {
 #[test]
 fn a_port_that_no_host_has_tells_why() {
     for (host, expected) in [
-        ("", "none is asked for"),
+        ("", "none is requested"),
         ("host-ch1", "has no interface with external_ids:iface-id"),
         ("host-ch2", "its ovn-controller does not report"),
         ("elsewhere", "no chassis of this host name is in the Southbound"),
@@ -105,7 +105,7 @@ fn what_nobody_has_is_told_with_its_subnet() {
     expect(&scene, "10.0.0.99", &["10.0.0.99 is of subnet", "no port has it"]);
     for unknown in ["203.0.113.9", "fa:16:3e:ff:ff:ff", "nothing", ""] {
         let text = explained(&scene, unknown);
-        assert!(text.starts_with("nothing here is"), "{unknown}: {text}");
+        assert!(text.starts_with("cannot find"), "{unknown}: {text}");
     }
 }
 

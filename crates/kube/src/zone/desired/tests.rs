@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use ovn::target::{Part, Row};
 use ovsdb::Uuid;
-use ovsdb::wire::datum::Datum;
+use ovsdb::wire::Datum;
 use proptest::prelude::*;
 
 use super::*;

@@ -21,10 +21,10 @@ pub(super) struct DestinationArgs {
     /// Ignore the Northbound: it is empty, and will be written anew
     #[arg(long, conflicts_with = "nb")]
     without_nb: bool,
-    /// Where the server keeps its files [default: /var/lib/meridian]
+    /// Directory of the server's files [default: /var/lib/meridian]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// Where state is kept: sqlite:///file or postgres://user@host/database [default: api.db in the data directory]
+    /// Database of the state: sqlite:///file or postgres://user@host/database [default: api.db in the data directory]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
     /// The OVN Northbound servers of the cloud: unix:PATH, tcp:IP:PORT, ssl:IP:PORT, with commas between
@@ -32,7 +32,7 @@ pub(super) struct DestinationArgs {
     nb: Option<String>,
 }
 
-/// How long the Northbound may take to be read. Large ones take seconds.
+/// Time limit for reading the Northbound. Large ones take seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl DestinationArgs {
@@ -51,9 +51,10 @@ impl DestinationArgs {
             return Ok(None);
         }
         if config.server.nb.value.is_empty() {
-            let text = "no Northbound is named";
-            return Err(Failure::told(Exit::Usage, text)
-                .try_("--nb with its servers, or --without-nb if it is to be written anew"));
+            let text = "neither --nb nor --without-nb is given";
+            return Err(Failure::told(Exit::Usage, text).try_(
+                "--nb with the servers of the Northbound, or --without-nb to write its rows from scratch",
+            ));
         }
         let client = client_config(config, Database::Northbound, &config.server.nb, None)?;
         let tables = Tables::northbound();
@@ -61,10 +62,12 @@ impl DestinationArgs {
         let failed = |error: anyhow::Error| {
             Failure::new(Exit::Connect, error)
                 .while_(format!("cannot read the Northbound at {}", config.server.nb.value.join(",")))
-                .try_("see that it runs and that --nb names it; a cluster's leader must be among them")
+                .try_(
+                    "check that it is running and that --nb has its address; of a cluster, name all members",
+                )
         };
         let snapshot = client.synced_within(PATIENCE).await.map_err(|error| failed(error.into()))?;
-        let schema = client.schema().ok_or_else(|| failed(anyhow::anyhow!("it does not tell its schema")))?;
+        let schema = client.schema().ok_or_else(|| failed(anyhow::anyhow!("it reports no schema")))?;
         Ok(Some(SnapshotView::new(snapshot, schema, Arc::new(tables))))
     }
 }

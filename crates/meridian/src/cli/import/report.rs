@@ -19,9 +19,9 @@ pub(super) struct ImportReport {
     /// Those that cannot be taken over.
     pub(super) left_out: Vec<Remark>,
     pub(super) notes: Vec<String>,
-    /// What becomes of the Northbound.
+    /// The changes of the Northbound in the first pass.
     pub(super) northbound: Option<Outlook>,
-    /// Where it was stored, if it was.
+    /// The database that contains it now, if it was stored.
     pub(super) stored: Option<String>,
 }
 
@@ -46,9 +46,9 @@ impl ImportReport {
             let count = self.left_out.len();
             return Err(Failure::told(
                 Exit::Refused,
-                format!("{count} objects cannot be taken over; nothing is stored"),
+                format!("cannot import {count} objects; nothing is stored"),
             )
-            .try_(format!("--leave-out to go on without them, or change them in {service}")));
+            .try_(format!("--leave-out to continue without them, or change them in {service}")));
         }
         Ok(())
     }
@@ -59,10 +59,10 @@ impl fmt::Display for ImportReport {
         writeln!(f, "objects: {}", list(&self.objects))?;
         if let Some(northbound) = &self.northbound {
             writeln!(f, "rows of the Northbound that keep their UUIDs: {}", list(&northbound.kept))?;
-            writeln!(f, "rows that the first pass makes: {}", list(&northbound.made))?;
+            writeln!(f, "rows that the first pass creates: {}", list(&northbound.made))?;
             writeln!(f, "rows that the first pass removes: {}", list(&northbound.removed))?;
             if !northbound.strangers.is_empty() {
-                writeln!(f, "rows that belong to no object and are left alone:")?;
+                writeln!(f, "rows that belong to no object and stay as they are:")?;
             }
             for row in &northbound.strangers {
                 let is_balancer = row.table == "Load_Balancer" && !row.name.starts_with("pf-floatingip-");
@@ -75,7 +75,7 @@ impl fmt::Display for ImportReport {
             }
         }
         if !self.left_out.is_empty() {
-            writeln!(f, "objects that cannot be taken over:")?;
+            writeln!(f, "objects that cannot be imported:")?;
         }
         for Remark { noun, id, text } in &self.left_out {
             writeln!(f, "  {noun} {id}: {text}")?;

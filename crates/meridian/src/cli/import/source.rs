@@ -26,7 +26,7 @@ pub(super) struct SourceArgs {
     credentials: CredentialArgs,
 }
 
-/// Who asks, in the words of an openrc file. Without any of them, the API is asked without credentials.
+/// The credentials, named as in an openrc file. Without any of them, requests have no token.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Credentials")]
 struct CredentialArgs {
@@ -53,7 +53,7 @@ struct CredentialArgs {
     ca: Option<PathBuf>,
 }
 
-/// How one kind of API is opened and read, and how its saved documents are parsed.
+/// One kind of API: its client, its documents, and the parser of saved ones.
 pub(super) struct ApiReader<O, P> {
     /// The name of the service, for messages.
     pub(super) service: &'static str,
@@ -107,7 +107,7 @@ fn source_failure(service: &str, url: &str, is_anonymous: bool, error: SourceErr
     match (is_refused, is_anonymous) {
         (true, true) => failure.try_("--token-file, or --auth-url with --username and --password-file"),
         (true, false) => failure.try_("credentials of an administrator"),
-        (false, _) => failure.try_(format!("see that {service} runs and that --from names it")),
+        (false, _) => failure.try_(format!("check that {service} is running and that --from has its URL")),
     }
 }
 
@@ -145,7 +145,7 @@ impl CredentialArgs {
             let exit = if matches!(error, AskError::Send(_)) { Exit::Connect } else { Exit::Refused };
             Failure::new(exit, error)
                 .while_(format!("cannot get a token from {}", settings.url))
-                .try_("see that --auth-url, --username, --project and --domain are right, and the password")
+                .try_("check --auth-url, --username, --project, --domain and the password")
         })?;
         Ok(Credentials::Token(token))
     }

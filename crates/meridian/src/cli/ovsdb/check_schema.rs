@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use ovn::TableSpec;
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::DatabaseSchema;
 use serde::Serialize;
 
 use crate::cli::print;

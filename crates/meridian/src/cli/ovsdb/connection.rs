@@ -4,12 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use ovsdb::Uuid;
-use ovsdb::client::connect::DialError;
-use ovsdb::client::rpc::RpcError;
-use ovsdb::client::{Dialer, Rpc, TlsConfig};
+use ovsdb::client::{DialError, Dialer, Rpc, RpcError, TlsConfig};
 use ovsdb::session::{Remote, Remotes};
-use ovsdb::wire::schema::{DatabaseSchema, TableSchema};
-use serde_json::{Value, json};
+use ovsdb::txn::Select;
+use ovsdb::wire::{Atom, Clause, DatabaseSchema, Function, TableSchema};
+use serde_json::Value;
 
 use crate::cli::given;
 use crate::config::{self, Override};
@@ -97,23 +96,24 @@ impl Target {
             let guess = database.and_then(|name| remote::guess(name, |name| std::env::var(name).ok()));
             let Some(guess) = guess else {
                 let of = database.map_or(String::new(), |name| format!(" of {name}"));
-                return Err(Failure::told(Exit::Usage, format!("where the server{of} is cannot be guessed"))
-                    .try_("--remote unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT"));
+                return Err(Failure::told(
+                    Exit::Usage,
+                    format!("cannot guess the address of the server{of}"),
+                )
+                .try_("--remote unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT"));
             };
             (guess.remotes, Some(guess.because))
         };
         let remotes: Remotes = text.parse().map_err(|error| {
             let failure = Failure::new(Exit::Usage, error);
             let failure = match &guessed {
-                Some(because) => failure.while_(format!("{because}, and it is wrong")),
-                None => failure.while_(format!("the remote from {} is wrong", config.remote.origin)),
+                Some(because) => failure.while_(format!("{because}, but its value is invalid")),
+                None => failure.while_(format!("the remote from {} is invalid", config.remote.origin)),
             };
             if text.starts_with('/') { failure.try_(format!("unix:{text}")) } else { failure }
         })?;
         if config.timeout.value.is_zero() {
-            return Err(
-                Failure::told(Exit::Usage, "a timeout of 0 lets nothing happen").try_("--timeout 10s")
-            );
+            return Err(Failure::told(Exit::Usage, "the timeout is 0").try_("--timeout 10s"));
         }
         let dialer = Dialer { tls: tls(config)?, timeout: config.timeout.value, ..Dialer::default() };
         let (leader_only, timeout) = (config.leader_only.value, config.timeout.value);
@@ -181,32 +181,29 @@ impl Target {
             _ if tls => "--private-key, --certificate and --ca-cert of the same CA as the server's",
             _ if unknown => "the name of the host as DNS or /etc/hosts has it, or its address",
             Remote::Ssl(_) => {
-                "whether the server runs and listens there (`ovsdb-server --remote=pssl:PORT`), and the firewall"
+                "whether the server is running and listens there (`ovsdb-server --remote=pssl:PORT`), and the firewall"
             }
             Remote::Unix(_) => {
                 "the path that the server was given with --remote=punix:PATH, as a user who may open it"
             }
             _ => {
-                "whether the server runs and listens there (`ovsdb-server --remote=ptcp:PORT`), and the firewall"
+                "whether the server is running and listens there (`ovsdb-server --remote=ptcp:PORT`), and the firewall"
             }
         };
         Failure::new(Exit::Connect, cause).try_(advice)
     }
 
-    /// Why this server is unfit to serve the database, if it is. Servers before OVS 2.9 have no `_Server` database and no clusters.
+    /// The reason why this server is unfit to serve the database, if it is. Servers before OVS 2.9 have no `_Server` database and no clusters.
     async fn unfit(&self, rpc: &mut Rpc, database: &str) -> Outcome<Option<Unfit>> {
-        let select = json!({
-            "op": "select", "table": "Database", "where": [["name", "==", database]],
-            "columns": ["model", "connected", "leader", "cid"],
-        });
-        let answer = match rpc.call("transact", &json!(["_Server", select])).await {
-            Ok(answer) => answer,
+        let named = Clause::new("name", Function::Equal, Atom::String(database.into()));
+        let select = Select::new("Database", ["model", "connected", "leader", "cid"]).and([named]);
+        let answer: Value = match rpc.select("_Server", &select).await {
+            Ok(answer) => serde_json::from_str(answer.get()).unwrap_or_default(),
             Err(RpcError::Refused { .. }) => return Ok(None),
             Err(error) => return Err(failure(error)),
         };
         if !answer.is_array() {
-            let told =
-                format!("{} answered a transaction with `{answer}`, which makes no sense", rpc.remote());
+            let told = format!("cannot parse the reply of {} to a transaction: `{answer}`", rpc.remote());
             return Err(Failure::told(Exit::Protocol, told).try_("the address of an OVSDB server"));
         }
         let row = &answer[0]["rows"][0];
@@ -301,8 +298,8 @@ pub(super) fn failure(error: RpcError) -> Failure {
         RpcError::Frame { .. } | RpcError::Message { .. } => {
             (Exit::Protocol, Some("the address of an OVSDB server; something else listens at this one"))
         }
-        RpcError::Answer { .. } | RpcError::Schema { .. } => (Exit::Protocol, None),
         RpcError::Refused { .. } => (Exit::Refused, None),
+        _ => (Exit::Protocol, None),
     };
     let failure = Failure::new(exit, error);
     match advice {

@@ -2,8 +2,8 @@
 
 use std::io::{BufWriter, Write};
 
-use ovsdb::wire::schema::TableSchema;
-use serde_json::json;
+use ovsdb::txn::Select;
+use ovsdb::wire::TableSchema;
 
 use super::connection::{self, Target, failure};
 use super::selected::{self, Column, Row, SelectError};
@@ -65,8 +65,8 @@ pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
         }
     }
     let names: Vec<&str> = asked.iter().map(|(name, _)| name.as_str()).collect();
-    let select = json!({"op": "select", "table": args.table, "where": wheres, "columns": names});
-    let answer = rpc.call_raw("transact", &json!([args.database, select])).await.map_err(failure)?;
+    let select = Select::new(&args.table, names.iter().copied()).and(wheres);
+    let answer = rpc.select(&args.database, &select).await.map_err(failure)?;
     let mut rows = selected::read(&answer, &asked).map_err(|error| {
         let exit = match error {
             SelectError::Refused { .. } => Exit::Refused,

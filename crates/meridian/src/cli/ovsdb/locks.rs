@@ -107,7 +107,7 @@ async fn hold(args: &Args, config: &Config, rpc: &mut Rpc) -> Outcome {
             _ = terminate.recv() => break,
             note = rpc.note(silence) => note,
         };
-        let lost = |failure: Failure| failure.while_("the connection is gone, and the locks with it");
+        let lost = |failure: Failure| failure.while_("the connection was lost, and the locks with it");
         let Some(note) = note.map_err(failure).map_err(lost)? else {
             rpc.call("echo", &json!([])).await.map_err(failure).map_err(lost)?;
             continue;

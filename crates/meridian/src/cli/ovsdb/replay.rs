@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use ovsdb::Str;
-use ovsdb::client::record::{self, Difference, ReplayError, Replayed};
+use ovsdb::client::{Difference, ReplayError, Replayed};
 use ovsdb::replica::{Columns, Model};
 use ovsdb::session::{Event, Remotes, SessionConfig};
 use serde::Deserialize;
@@ -53,7 +53,7 @@ impl Args {
 
 /// The inputs of a recorded session.
 #[derive(Debug, Default, PartialEq)]
-struct Recorded {
+struct RecordedModel {
     database: String,
     /// The remotes in the order of their first attempt.
     remotes: Vec<String>,
@@ -68,7 +68,7 @@ struct Line {
     out: Option<String>,
 }
 
-impl Recorded {
+impl RecordedModel {
     /// Collects the inputs from a recording. It skips invalid lines, because the replay reports them.
     fn read(lines: impl Iterator<Item = String>) -> Self {
         let mut found = Self::default();
@@ -119,7 +119,7 @@ fn monitored(request: &str, database: &str) -> Option<BTreeMap<String, Vec<Strin
 pub(super) fn run(args: &Args, config: &Config) -> Outcome {
     let recorded = read(&args.file)?;
     let none = || {
-        Failure::told(Exit::Local, format!("{} is no recording of a session", args.file.display()))
+        Failure::told(Exit::Local, format!("{} is not a recording of a session", args.file.display()))
             .try_("a file made with `meridian ovsdb watch --record`")
     };
     let remotes: Remotes = recorded.remotes.join(",").parse().map_err(|_| none())?;
@@ -128,7 +128,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Outcome {
     session.probe_interval = config.ovsdb.probe_interval.value;
     session.connect_timeout = config.ovsdb.timeout.value;
     session.shuffle = false;
-    let replayed = record::replay(&args.file, session, recorded.model()).map_err(|error| {
+    let replayed = ovsdb::client::replay(&args.file, session, recorded.model()).map_err(|error| {
         let failure = Failure::new(Exit::Local, error);
         failure.try_("a whole file made with `meridian ovsdb watch --record` of this version")
     })?;
@@ -139,14 +139,14 @@ pub(super) fn run(args: &Args, config: &Config) -> Outcome {
     }
 }
 
-fn read(file: &Path) -> Outcome<Recorded> {
+fn read(file: &Path) -> Outcome<RecordedModel> {
     let failed = |source| {
         let path = file.to_owned();
         Failure::new(Exit::Local, ReplayError::File { path, source })
     };
     let mut lines = BufReader::new(std::fs::File::open(file).map_err(failed)?).lines();
     let mut problem = None;
-    let recorded = Recorded::read(std::iter::from_fn(|| match lines.next()? {
+    let recorded = RecordedModel::read(std::iter::from_fn(|| match lines.next()? {
         Ok(line) => Some(line),
         Err(error) => {
             problem = Some(error);
@@ -186,7 +186,7 @@ fn differs(difference: &Difference) -> Failure {
         action.as_deref().map_or("nothing".to_owned(), |text| text.chars().take(300).collect())
     };
     let told = format!(
-        "the session does something else now: line {} of the recording has {}, and it did {}",
+        "the session now acts differently: line {} of the recording has {}, but it did {}",
         difference.line,
         text(&difference.recorded),
         text(&difference.done)
@@ -210,7 +210,7 @@ mod tests {
             r#"{"at":3,"out":"{\"id\":1,\"method\":\"monitor_cond\",\"params\":[\"_Server\",\"x\",{\"Database\":[{\"columns\":[\"name\"]}]}]}"}"#,
             r#"{"at":4,"out":"{\"id\":2,\"method\":\"monitor_cond_since\",\"params\":[\"D\",\"x\",{\"T\":[{\"columns\":[\"a\",\"b\"]}],\"U\":{\"columns\":[]}},\"0\"]}"}"#,
         ];
-        let recorded = Recorded::read(lines.into_iter().map(str::to_owned));
+        let recorded = RecordedModel::read(lines.into_iter().map(str::to_owned));
         assert_eq!(recorded.database, "D");
         assert_eq!(recorded.remotes, ["unix:/b", "unix:/a"]);
         let columns = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();

@@ -1,8 +1,8 @@
 //! `meridian ovsdb schema`: prints the tables and columns of a database.
 
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
-use ovsdb::wire::schema::{BaseKind, ColumnSchema, DatabaseSchema, TableSchema};
+use ovsdb::wire::Atom;
+use ovsdb::wire::Datum;
+use ovsdb::wire::{BaseKind, ColumnSchema, DatabaseSchema, TableSchema};
 use serde_json::Value;
 
 use super::connection::{self, Target, failure};

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
-use ovsdb::wire::datum::Datum;
-use ovsdb::wire::schema::ColumnKind;
+use ovsdb::wire::ColumnKind;
+use ovsdb::wire::Datum;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -26,7 +26,7 @@ pub(super) enum SelectError {
     #[error("the server refused to select: {error}{}{details}", if details.is_empty() { "" } else { ": " })]
     Refused { error: String, details: String },
     /// The reply is not a list of rows of these columns.
-    #[error("the rows that the server sent make no sense")]
+    #[error("cannot parse the rows that the server sent")]
     Malformed(#[from] serde_json::Error),
 }
 
@@ -119,8 +119,8 @@ pub(super) fn sort(rows: &mut [Row], order: &[usize]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ovsdb::wire::atom::Atom;
-    use ovsdb::wire::schema::DatabaseSchema;
+    use ovsdb::wire::Atom;
+    use ovsdb::wire::DatabaseSchema;
 
     fn columns() -> Vec<Column> {
         let schema = DatabaseSchema::parse(
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(problem(r#"[{"error":"e","details":"d"}]"#), "the server refused to select: e: d");
         assert_eq!(problem(r#"[{"error":"e"}]"#), "the server refused to select: e");
         for text in ["[]", "7", "[null]", "[{}]", r#"[{"rows":7}]"#, r#"[{"rows":[{"a":{}}]}]"#] {
-            assert_eq!(problem(text), "the rows that the server sent make no sense", "{text}");
+            assert_eq!(problem(text), "cannot parse the rows that the server sent", "{text}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use ovsdb::client::rpc::RpcError;
+use ovsdb::client::RpcError;
 use serde_json::Value;
 
 use super::connection::{self, Target, failure};
@@ -46,13 +46,13 @@ pub(super) async fn run(args: &Args, config: &Config) -> Outcome {
     params.extend(operations.iter().cloned());
     let answer = rpc.call_raw("transact", &params).await.map_err(|error| match error {
         error @ (RpcError::Io { .. } | RpcError::Closed { .. } | RpcError::Timeout { .. }) => failure(error)
-            .while_("the transaction was sent and no answer came: whether it took effect is not known")
-            .try_("to look at the rows with `meridian ovsdb dump` before sending it again"),
+            .while_("the server did not reply to the transaction, so it is not known whether it took effect")
+            .try_("to read the rows with `meridian ovsdb dump` before sending it again"),
         other => failure(other),
     })?;
     print(&format!("{answer}\n"))?;
     let results: Vec<Value> = serde_json::from_str(answer.get())
-        .map_err(|error| Failure::new(Exit::Protocol, error).while_("the result makes no sense"))?;
+        .map_err(|error| Failure::new(Exit::Protocol, error).while_("cannot parse the result"))?;
     match failed(&operations, &results) {
         None => Ok(()),
         Some((what, error)) => {
@@ -84,7 +84,7 @@ fn read(operations: &str) -> Outcome<String> {
 /// Parses the operations: an array, a single operation, or all parameters of `transact` with the database as the first element.
 fn parse(text: &str, database: &str) -> Result<Vec<Value>, String> {
     let value: Value =
-        serde_json::from_str(text).map_err(|error| format!("the operations are no JSON: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("the operations are not JSON: {error}"))?;
     let mut operations = match value {
         Value::Array(items) => items,
         object @ Value::Object(_) => vec![object],
@@ -98,7 +98,7 @@ fn parse(text: &str, database: &str) -> Result<Vec<Value>, String> {
     }
     for (at, operation) in operations.iter().enumerate() {
         if !operation.get("op").is_some_and(Value::is_string) {
-            return Err(format!("operation {} is no object with an \"op\": `{operation}`", at + 1));
+            return Err(format!("operation {} is not an object with an \"op\": `{operation}`", at + 1));
         }
     }
     Ok(operations)
@@ -136,10 +136,10 @@ mod tests {
         }
         assert_eq!(parse("[]", "db").unwrap(), [] as [Value; 0]);
         for (text, problem) in [
-            ("[", "the operations are no JSON: EOF while parsing a list at line 1 column 1"),
+            ("[", "the operations are not JSON: EOF while parsing a list at line 1 column 1"),
             ("3", "expected an array of operations, found `3`"),
             ("[\"other\"]", "the operations are for the database other, not db"),
-            ("[{\"op\":\"abort\"},{}]", "operation 2 is no object with an \"op\": `{}`"),
+            ("[{\"op\":\"abort\"},{}]", "operation 2 is not an object with an \"op\": `{}`"),
         ] {
             assert_eq!(parse(text, "db").unwrap_err(), problem);
         }

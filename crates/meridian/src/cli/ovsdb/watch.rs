@@ -166,7 +166,7 @@ impl Watch<'_> {
             let written = match &event {
                 FeedEvent::Changed { delta, lagged, .. } => {
                     if *lagged && ready {
-                        tracing::warn!("the reader is slow: changes were summed up");
+                        tracing::warn!("the reader is slow; its changes were merged");
                     }
                     events::changes(&mut out, &self.tables, delta, seen)
                 }

@@ -21,7 +21,7 @@ pub(super) fn credentials(is_dev: bool, server: &Server, keystone: Option<Arc<Ke
         // `--dev` is for developers with an OVN central of their own, so it needs no authentication.
         None if is_dev => AuthMode::None,
         None => {
-            return Err(Failure::told(Exit::Usage, "server.auth is not set: how API clients authenticate is a choice")
+            return Err(Failure::told(Exit::Usage, "server.auth is not set: choose how API clients authenticate")
                 .try_("auth = \"keystone\", \"basic\" or \"token\" in the section [server] of the configuration, or \"none\" to \
                        let everybody on this machine be administrator; --auth does the same"));
         }
@@ -97,13 +97,13 @@ pub(in crate::cli) fn secret(file: &Path) -> Outcome<Secret> {
         tracing::warn!(file = %file.display(), "every user of this machine may read a secret; chmod it to 0600 or 0640");
     }
     let text = str::from_utf8(&bytes).map_err(|_| {
-        Failure::told(Exit::Usage, format!("{} holds no secret: it is not UTF-8", file.display()))
+        Failure::told(Exit::Usage, format!("{} contains no secret: it is not UTF-8", file.display()))
     })?;
     match text.lines().next().map(str::trim).filter(|line| !line.is_empty()) {
         Some(line) => Ok(line.into()),
         None => Err(Failure::told(
             Exit::Usage,
-            format!("{} holds no secret: its first line is empty", file.display()),
+            format!("{} contains no secret: its first line is empty", file.display()),
         )),
     }
 }

@@ -52,7 +52,7 @@ impl Collector for NovaMetrics {
         for (outcome, count) in self.0.outcomes() {
             ConstCounter::new(count).encode(family.encode_family(&[("outcome", outcome)])?)?;
         }
-        let help = "Ports that Nova was told of before their metadata service was ready";
+        let help = "Ports that the server reported to Nova before their metadata service was ready";
         let family = encoder.encode_descriptor("nova_events_before_metadata", help, None, kind)?;
         ConstCounter::new(self.0.late()).encode(family)
     }

@@ -16,7 +16,7 @@ use crate::remote;
 const CENTRAL: &str = "ovn";
 /// The longest delay before a reconnect to a database of OVN.
 const LONGEST_BACKOFF: Duration = Duration::from_millis(400);
-/// How long a member of a clustered Northbound may be silent before the server probes it, and how long the reply may take.
+/// Time after which the server probes a silent member of a clustered Northbound, and time limit of the reply.
 const MEMBER_PROBE: Duration = Duration::from_secs(1);
 
 /// Refuses to start if no OVN can be found. Such a server would accept networks that nothing ever carries.
@@ -131,6 +131,6 @@ mod tests {
         config.server.nb = Setting { value: vec!["tpc:h:1".into()], origin: Origin::Flag("--nb".into()) };
         let failure = client_config(&config, Database::Northbound, &config.server.nb, None).unwrap_err();
         let report = failure.report().unwrap();
-        assert!(report.starts_with("error: the remote from --nb is wrong\n"), "{report}");
+        assert!(report.starts_with("error: the remote from --nb is invalid\n"), "{report}");
     }
 }

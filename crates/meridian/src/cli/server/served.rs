@@ -11,7 +11,7 @@ use tokio::task::{JoinError, JoinSet};
 use super::sockets::{ApiSocket, Probe};
 
 /// The tasks of the running APIs.
-pub(super) struct Served {
+pub(super) struct ServedApis {
     tasks: JoinSet<Result<(), JoinError>>,
     drain: watch::Sender<bool>,
 }
@@ -22,7 +22,7 @@ pub(super) struct Probes {
     load_balancer: Option<Probe>,
 }
 
-impl Served {
+impl ServedApis {
     /// Answers on all sockets from one `Api` value, so that both APIs see the same world.
     pub(super) fn start(
         network: ApiSocket,

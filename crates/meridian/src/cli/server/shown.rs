@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::northbound::{Northbound, Sight};
+use api::northbound::{Northbound, OvnView};
 use api::status::{NetworkStatus, explain};
 use api::store::{Store, Url};
 use ovsdb::Client;
@@ -12,7 +12,7 @@ use crate::process::{Answering, Database, Subject};
 
 /// A running server.
 pub(super) struct Shown {
-    pub(super) sight: Sight,
+    pub(super) ovn: OvnView,
     pub(super) store: Store,
     pub(super) url: Url,
     pub(super) northbound: Northbound,
@@ -49,7 +49,7 @@ impl Shown {
 
 impl Subject for Shown {
     fn clients(&self) -> Vec<Client> {
-        vec![self.sight.northbound().clone(), self.sight.southbound().clone()]
+        vec![self.ovn.northbound().clone(), self.ovn.southbound().clone()]
     }
 
     fn databases(&self) -> Vec<Database> {
@@ -73,7 +73,7 @@ impl Subject for Shown {
     }
 
     fn network(&self) -> Option<NetworkStatus> {
-        let (report, fleet) = (self.sight.report(), self.sight.fleet());
+        let (report, fleet) = (self.ovn.report(), self.ovn.fleet());
         let (report, fleet) = (report.borrow().clone(), fleet.borrow().clone());
         Some(NetworkStatus::of(&self.store.world(), &report, &fleet, jiff::Timestamp::now()))
     }
@@ -88,7 +88,7 @@ impl Subject for Shown {
 
     fn explain<'a>(&'a self, subject: &'a str) -> Answering<'a> {
         Box::pin(async move {
-            let (report, fleet) = (self.sight.report(), self.sight.fleet());
+            let (report, fleet) = (self.ovn.report(), self.ovn.fleet());
             let (report, fleet) = (report.borrow().clone(), fleet.borrow().clone());
             let text = explain(&self.store.world(), &report, &fleet, jiff::Timestamp::now(), subject);
             Ok(serde_json::json!({"subject": subject, "text": text}))
@@ -123,7 +123,7 @@ fn of_loop(status: &reconcile::Status) -> Option<String> {
         ([], State::Stuck) if !refused.is_empty() => None,
         ([first], _) => Some(format!("{}: {first}", status.component)),
         ([first, rest @ ..], _) => Some(format!(
-            "{}: {first}; and {} more objects are not as asked for",
+            "{}: {first}; and {} more objects are not as requested",
             status.component,
             rest.len()
         )),
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(of_loop(&status(State::Starting, vec![])), None);
         assert_eq!(of_loop(&status(State::Working, vec![warning])), None);
         let two = of_loop(&status(State::Stuck, vec![error("b"), error("c")])).unwrap();
-        assert_eq!(two, "northbound: port/b: is bad (bad, bug); and 1 more objects are not as asked for");
+        assert_eq!(two, "northbound: port/b: is bad (bad, bug); and 1 more objects are not as requested");
         assert_eq!(
             of_loop(&status(State::Stuck, vec![refused("unknown-protocol"), refused("apply-failed")])),
             None

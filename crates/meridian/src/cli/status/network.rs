@@ -19,6 +19,8 @@ pub(super) fn text(network: &NetworkStatus, coloured: bool) -> String {
     let gateways = chassis.iter().filter(|chassis| chassis.gateway).count();
     let mut out = match (network.gateways.all, network.gateways.without_traffic) {
         (0, _) => "network: no router has a gateway\n".to_owned(),
+        (1, 0) => "network: the only gateway can carry traffic\n".to_owned(),
+        (1, _) => "network: the only gateway carries no traffic\n".to_owned(),
         (all, 0) => format!("network: all {all} gateways can carry traffic\n"),
         (all, idle) => format!("network: {idle} of {all} gateways carry no traffic\n"),
     };

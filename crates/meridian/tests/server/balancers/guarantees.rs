@@ -13,7 +13,7 @@ use crate::two_servers::{postgres, waits_for};
 use crate::world::id;
 
 /// All rows of load balancers and health checks by their UUIDs, and the switches and routers that name them.
-fn contents(cloud: &Cloud) -> BTreeMap<String, Value> {
+pub(super) fn contents(cloud: &Cloud) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     for table in ["Load_Balancer", "Load_Balancer_Health_Check"] {
         for row in cloud.rows(table) {
@@ -26,6 +26,12 @@ fn contents(cloud: &Cloud) -> BTreeMap<String, Value> {
         }
     }
     found
+}
+
+/// The reason that the status of a load balancer gives.
+fn reason(site: &BalancerSite, balancer: &str) -> String {
+    let status = site.get(&format!("loadbalancers/{balancer}/status?verbose=true"));
+    status["statuses"]["loadbalancer"]["reason"].as_str().unwrap_or_default().to_owned()
 }
 
 fn ports(site: &BalancerSite, balancer: &str) -> usize {
@@ -51,6 +57,8 @@ fn scenario_50_and_53_a_silent_northbound_makes_objects_wait_and_not_stick() {
     let answer = site.ask("POST", "loadbalancers", Some(json!({"loadbalancer": {"vip_subnet_id": site.s1}})));
     assert_eq!(answer.status, 201, "{answer:?}");
     let waiting = id(&answer.body["loadbalancer"]);
+    let second = site.ask("POST", "loadbalancers", Some(json!({"loadbalancer": {"vip_subnet_id": site.s1}})));
+    let unwanted = id(&second.body["loadbalancer"]);
     let path = format!("loadbalancers/{waiting}");
     let state = || site.get(&path)["loadbalancer"]["provisioning_status"].as_str().unwrap().to_owned();
     assert_eq!(state(), "PENDING_CREATE");
@@ -66,9 +74,19 @@ fn scenario_50_and_53_a_silent_northbound_makes_objects_wait_and_not_stick() {
     let shown = site.get(&format!("loadbalancers/{untouched}"));
     assert_eq!(shown["loadbalancer"]["provisioning_status"], "ACTIVE", "the others are as they were");
 
-    // After the deadline the load balancer is ERROR and may be deleted.
+    // After the deadline the load balancers are ERROR with the reason, and one of them is deleted.
     eventually("the deadline is over", || (state() == "ERROR").then_some(()));
+    let late = "the Northbound has not had the last change for more than 30 s";
+    assert!(reason(&site, &waiting).contains(late), "{}", reason(&site, &waiting));
+    let failed = format!("loadbalancers/{unwanted}");
+    eventually("the other is ERROR too", || match site.ask("DELETE", &failed, None).status {
+        204 => Some(()),
+        409 => None,
+        other => panic!("{other}"),
+    });
     plant.thaw();
+    eventually("the deleted one is gone", || (site.ask("GET", &failed, None).status == 404).then_some(()));
+    assert_eq!(ports(&site, &unwanted), 0);
     eventually("it recovers by itself", || (state() == "ACTIVE").then_some(()));
     assert_eq!(ports(&site, &waiting), 1);
     site.delete(&path);
@@ -84,7 +102,18 @@ fn scenario_51_every_write_survives_a_northbound_that_is_away() {
     let monitor = site.make("healthmonitors", "healthmonitor", monitor);
     let name = |noun: &str| Some(json!({ noun: {"name": "renamed"} }));
     let member_path = format!("pools/{pool}/members");
+    let aside = site.pool("p2", &balancer);
+    let front = json!({"loadbalancer_id": balancer, "protocol": "TCP", "protocol_port": 81});
+    let back = json!({"loadbalancer_id": balancer, "protocol": "UDP", "lb_algorithm": "SOURCE_IP_PORT"});
+    let probe = json!({"pool_id": aside, "type": "TCP", "delay": 5, "timeout": 3, "max_retries": 2});
+    let batch =
+        json!([{"address": "10.0.0.11", "protocol_port": 80}, {"address": "10.0.0.12", "protocol_port": 80}]);
     let writes: Vec<(&str, String, Option<Value>)> = vec![
+        ("POST", "listeners".to_owned(), Some(json!({ "listener": front }))),
+        ("POST", "pools".to_owned(), Some(json!({ "pool": back }))),
+        ("POST", "healthmonitors".to_owned(), Some(json!({ "healthmonitor": probe }))),
+        ("PUT", format!("pools/{aside}/members"), Some(json!({ "members": batch }))),
+        ("DELETE", format!("pools/{aside}"), None),
         ("POST", member_path.clone(), Some(json!({"member": {"address": "10.0.0.9", "protocol_port": 80}}))),
         ("PUT", format!("{member_path}/{member}"), name("member")),
         ("PUT", format!("healthmonitors/{monitor}"), Some(json!({"healthmonitor": {"delay": 7}}))),
@@ -165,6 +194,43 @@ fn unchanged_load_balancers_stay_active_when_a_server_starts_without_the_northbo
     plant.revive();
     site.cloud.converged();
     assert_eq!(site.unsettled(), BTreeSet::new());
+}
+
+#[test]
+fn a_change_that_no_server_can_have_written_is_not_active() {
+    let mut plant = Plant::start();
+    let mut site = BalancerSite::on(plant.cloud(&[]));
+    let (untouched, ..) = whole(&site);
+    let (changed, pool, ..) = whole(&site);
+    site.cloud.kill();
+    plant.kill();
+    site.cloud.again();
+    let shown = |balancer: &str| {
+        site.get(&format!("loadbalancers/{balancer}"))["loadbalancer"]["provisioning_status"].clone()
+    };
+    eventually("changes from before the start count as applied", || {
+        (shown(&changed) == "ACTIVE" && shown(&untouched) == "ACTIVE").then_some(())
+    });
+    // Both changes are in the store only.
+    let new = site.ask("POST", "loadbalancers", Some(json!({"loadbalancer": {"vip_subnet_id": site.s1}})));
+    let new = id(&new.body["loadbalancer"]);
+    let member = json!({"member": {"address": "10.0.0.9", "protocol_port": 80}});
+    assert_eq!(site.ask("POST", &format!("pools/{pool}/members"), Some(member.clone())).status, 201);
+    for balancer in [&new, &changed] {
+        eventually("it is ERROR", || {
+            let state = shown(balancer);
+            assert_ne!(state, "ACTIVE", "nobody has written it");
+            (state == "ERROR").then_some(())
+        });
+        let reason = reason(&site, balancer);
+        assert!(reason.contains("has not read the Northbound since it started"), "{reason}");
+    }
+    assert_eq!(shown(&untouched), "ACTIVE");
+    let refused = site.ask("POST", &format!("pools/{pool}/members"), Some(member));
+    assert_eq!(refused.status, 409, "{refused:?}");
+    plant.revive();
+    site.settled();
+    assert_eq!((site.rows(&new).len(), ports(&site, &new)), (1, 1));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::cloud::{Cloud, rows_in};
 use crate::plant::Plant;
 
 /// Runs an import into a data directory; returns its report, or its standard error.
-fn import(dir: &Path, args: &[&str]) -> Result<Value, String> {
+pub(super) fn import(dir: &Path, args: &[&str]) -> Result<Value, String> {
     let data = dir.display().to_string();
     let output = Command::new(env!("CARGO_BIN_EXE_meridian"))
         .args(["import"])
@@ -27,7 +27,7 @@ fn import(dir: &Path, args: &[&str]) -> Result<Value, String> {
 }
 
 /// Runs one transaction on the Northbound with a plain OVSDB client.
-fn transact(ovn: &Path, operations: Vec<Value>) -> Value {
+pub(super) fn transact(ovn: &Path, operations: Vec<Value>) -> Value {
     let mut transaction = vec![json!("OVN_Northbound")];
     transaction.extend(operations);
     let output = Command::new("ovsdb-client")

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::site::{BalancerSite, note};
+use crate::journal::Journal;
 use crate::site::internal;
 use crate::world::id;
 
@@ -219,19 +220,14 @@ fn scenario_37_weights_are_repetitions_and_zero_drains() {
 }
 
 #[test]
-fn each_request_is_noted_once_in_the_northbound() {
+fn each_request_is_one_northbound_transaction() {
     let served = Served::new();
     served.site.cloud.converged();
-    // The file has a line for each transaction. The note of the store's state belongs to the transaction of the rows.
-    let file = served.site.cloud.ovn().join("nb.db");
-    let notes = || {
-        let text = std::fs::read_to_string(&file).unwrap();
-        text.lines().filter(|line| line.contains("meridian:applied")).count()
-    };
-    let before = notes();
+    let mut journal = Journal::of(&served.site.cloud);
     for last in 0..20 {
         served.site.member(&served.pool, &format!("10.0.0.{}", 100 + last), &served.site.s1);
     }
     served.site.cloud.converged();
-    assert_eq!(notes() - before, 20);
+    let written = journal.next();
+    assert_eq!(written.len(), 20, "{written:#?}");
 }

@@ -1,9 +1,6 @@
 //! A Northbound that rejects the rows of one load balancer: it becomes ERROR at once with the reason, the others continue, and its owner
 //! can delete it.
 
-use std::process::Command;
-
-use central::{Database, find_program};
 use serde_json::{Value, json};
 
 use super::site::BalancerSite;
@@ -14,17 +11,11 @@ use crate::world::id;
 /// Changes the schema of a running Northbound: the names of its load balancers must be unique, or need not be. A load balancer with two
 /// protocols has two rows of one name.
 fn set_unique_names(plant: &Plant, is_unique: bool) {
-    let text = std::fs::read_to_string(Database::Northbound.schema()).unwrap();
-    let mut schema: Value = serde_json::from_str(&text).unwrap();
-    if is_unique {
-        schema["tables"]["Load_Balancer"]["indexes"] = json!([["name"]]);
-    }
-    let path = plant.dir().join("other.ovsschema");
-    std::fs::write(&path, schema.to_string()).unwrap();
-    let mut convert = Command::new(find_program("ovsdb-client").unwrap());
-    convert.arg("convert").arg(format!("unix:{}/nb.sock", plant.dir().display())).arg(&path);
-    let out = convert.output().unwrap();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    plant.convert(|schema| {
+        if is_unique {
+            schema["tables"]["Load_Balancer"]["indexes"] = json!([["name"]]);
+        }
+    });
 }
 
 #[test]

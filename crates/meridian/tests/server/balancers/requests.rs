@@ -25,6 +25,8 @@ fn scenario_19_to_21_protocols_share_a_port_and_have_rows_of_their_own() {
         assert!(text.starts_with(&format!("{TAKEN} {protocol} and protocol_port 80")), "{text}");
         assert_eq!(status, 409);
     }
+    let quota = json!({"quota": {"listener": 2}});
+    assert_eq!(site.ask("PUT", "quotas/fake_project_id", Some(quota)).status, 202);
     let (status, text) = site.refusal("POST", "listeners", listener(&lb1, "HTTP", 81));
     assert!(status == 501 && text.contains("OVN provider does not support HTTP protocol"), "{status} {text}");
     assert_eq!(site.unsettled(), [].into(), "a refused request leaves no trace");
@@ -33,6 +35,8 @@ fn scenario_19_to_21_protocols_share_a_port_and_have_rows_of_their_own() {
     let answer = site.ask("POST", "listeners", Some(listener(&lb1, "UDP", 80)));
     assert_eq!(answer.status, 201, "{answer:?}");
     let udp = answer.body["listener"]["id"].as_str().unwrap().to_owned();
+    // The refused listener took nothing of the quota, this one took the rest.
+    assert_eq!(site.refusal("POST", "listeners", listener(&lb1, "UDP", 81)).0, 403);
     let udp_pool = json!({"listener_id": udp, "protocol": "UDP", "lb_algorithm": "SOURCE_IP_PORT"});
     site.settled();
     let udp_pool = site.make("pools", "pool", udp_pool);
@@ -149,7 +153,9 @@ fn scenario_25_to_27_algorithms_and_affinity_belong_to_pools() {
     assert_eq!(udp_row["options"]["affinity_timeout"], "600");
     site.delete(&format!("pools/{udp}"));
 
-    // Two pools of one protocol with different algorithms get a row each.
+    // Two pools of one protocol with different algorithms get a row each, with the VIPs of their own listeners.
+    site.set(&format!("listeners/{listener}"), json!({"listener": {"default_pool_id": by_address}}));
+    site.member(&by_address, "10.0.0.108", &site.s1);
     let other = site.make("pools", "pool", pool("TCP", "SOURCE_IP"));
     let second = listener_with(&lb1, 81, &other);
     site.make("listeners", "listener", second);
@@ -159,8 +165,9 @@ fn scenario_25_to_27_algorithms_and_affinity_belong_to_pools() {
     let of = |fields: Value| rows.iter().find(|row| row["selection_fields"] == fields).unwrap();
     let (ports, addresses) =
         (of(json!(["ip_dst", "ip_src", "tp_dst", "tp_src"])), of(json!(["ip_dst", "ip_src"])));
-    assert_eq!(ports["vips"], json!({}));
-    assert_eq!(addresses["vips"].as_object().unwrap().len(), 1);
+    let vip = note(ports, "neutron:vip").as_str().unwrap();
+    assert_eq!(ports["vips"], json!({format!("{vip}:80"): "10.0.0.108:80"}));
+    assert_eq!(addresses["vips"], json!({format!("{vip}:81"): "10.0.0.107:80"}));
     assert_eq!(note(ports, &format!("pool_{other}")), &Value::Null);
     assert_eq!(ports["_uuid"], row["_uuid"]);
 }

@@ -85,6 +85,23 @@ fn scenario_60_readers_read_members_write_and_projects_are_apart() {
         denied(&realm, &nobody, "GET", list, None);
     }
     denied(&realm, &nobody, "GET", &path, None);
+    // Services of another project see members, and nothing else.
+    let service = user(&realm, "sam", &["service"], "red");
+    let pool =
+        json!({"pool": {"loadbalancer_id": made["id"], "protocol": "TCP", "lb_algorithm": "SOURCE_IP"}});
+    let pool = id(&allowed(&realm, &realm.alice, "POST", "pools", Some(pool))["pool"]);
+    let member = json!({"member": {"address": "10.0.0.7", "protocol_port": 80}});
+    let members = format!("pools/{pool}/members");
+    let member = eventually("it may be changed", || {
+        let answer = ask(&realm, &realm.alice, "POST", &members, Some(member.clone()));
+        (answer.status == 201).then(|| id(&answer.body["member"]))
+    });
+    allowed(&realm, &service, "GET", &format!("{members}/{member}"), None);
+    denied(&realm, &service, "DELETE", &format!("{members}/{member}"), None);
+    denied(&realm, &service, "GET", &format!("pools/{pool}"), None);
+    eventually("it may be changed", || {
+        (ask(&realm, &realm.alice, "DELETE", &format!("pools/{pool}"), None).status == 204).then_some(())
+    });
     // Only administrators may do these.
     denied(&realm, &realm.alice, "PUT", &format!("{path}/failover"), None);
     let quota = || Some(json!({"quota": {"loadbalancer": 1}}));
@@ -93,7 +110,11 @@ fn scenario_60_readers_read_members_write_and_projects_are_apart() {
     allowed(&realm, &realm.admin, "PUT", &format!("quotas/{project}"), quota());
     allowed(&realm, &realm.alice, "GET", &format!("quotas/{project}"), None);
     denied(&realm, &realm.bob, "GET", &format!("quotas/{project}"), None);
-    allowed(&realm, &realm.admin, "DELETE", &path, None);
+    eventually("it may be deleted", || match ask(&realm, &realm.admin, "DELETE", &path, None).status {
+        204 => Some(()),
+        409 => None,
+        other => panic!("{other}"),
+    });
 }
 
 #[test]

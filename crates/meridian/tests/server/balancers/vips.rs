@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::guarantees::contents;
+use super::importing::transact;
 use super::site::{BalancerSite, ls_refs, note};
 use crate::cloud::eventually;
+use crate::plant::Plant;
 use crate::world::{external, id};
 
 impl BalancerSite {
@@ -117,6 +120,33 @@ fn scenario_40_and_56_an_old_ovn_cannot_choose_by_the_addresses_of_ipv6_clients(
 }
 
 #[test]
+fn scenario_40_and_56_an_ovn_that_hashes_ipv6_addresses_chooses_by_them() {
+    let plant = Plant::start();
+    // The newer OVN's names of the fields; northd itself is the host's.
+    plant.convert(|schema| {
+        let fields = &mut schema["tables"]["Load_Balancer"]["columns"]["selection_fields"];
+        let names = fields["type"]["key"]["enum"][1].as_array_mut().unwrap();
+        for name in ["ipv6_src", "ipv6_dst"] {
+            if !names.contains(&json!(name)) {
+                names.push(json!(name));
+            }
+        }
+    });
+    let site = BalancerSite::on(plant.cloud(&[]));
+    let subnet = json!({"network_id": site.n1, "ip_version": 6, "cidr": "fd00:1::/64"});
+    let sixth = id(&site.cloud.create("subnets", "subnet", subnet));
+    let balancer = site.balancer("lb6", &sixth);
+    let pool = json!({"loadbalancer_id": balancer, "protocol": "TCP", "lb_algorithm": "SOURCE_IP"});
+    site.make("pools", "pool", pool);
+    // The host's ovn-nbctl does not know these names.
+    let row = json!([["name", "==", balancer]]);
+    let query =
+        json!({"op": "select", "table": "Load_Balancer", "where": row, "columns": ["selection_fields"]});
+    let fields = transact(plant.dir(), vec![query])[0]["rows"][0]["selection_fields"].clone();
+    assert_eq!(fields, json!(["set", ["ip_dst", "ip_src", "ipv6_dst", "ipv6_src"]]));
+}
+
+#[test]
 fn scenario_41_a_floating_ip_leads_to_a_vip() {
     let site = BalancerSite::new();
     site.cloud.chassis("ch1", &["phy1"], "enable-chassis-as-gw");
@@ -145,6 +175,42 @@ fn scenario_41_a_floating_ip_leads_to_a_vip() {
     site.cloud.put(&format!("floatingips/{floating}"), unset);
     eventually("the floating IP is gone", || (keys() == [vip.clone()].into()).then_some(()));
     assert_eq!(note(&site.row(&balancer), "neutron:vip_fip"), &Value::Null);
+}
+
+#[test]
+fn scenario_41_a_floating_ip_of_a_further_vip_stands_once_also_after_a_restart() {
+    let plant = Plant::start();
+    let mut site = BalancerSite::on(plant.cloud(&[]));
+    site.cloud.chassis("ch1", &["phy1"], "enable-chassis-as-gw");
+    let (outside, _) = external(&site.cloud, "1", "phy1", "192.0.2.0/24");
+    let gateway = json!({"router": {"external_gateway_info": {"network_id": outside}}});
+    site.cloud.put(&format!("routers/{}", site.r1), gateway);
+    let subnet = json!({"network_id": site.n1, "ip_version": 4, "cidr": "10.9.0.0/24"});
+    let second = id(&site.cloud.create("subnets", "subnet", subnet));
+    site.attach(&site.r1, &second);
+    let attributes = json!({"vip_subnet_id": site.s1, "additional_vips": [{"subnet_id": second}]});
+    let balancer = site.make("loadbalancers", "loadbalancer", attributes);
+    let pool = site.pool("p1", &balancer);
+    site.listener(&balancer, 80, &pool);
+    site.member(&pool, "10.0.0.107", &site.s1);
+    let shown = site.get(&format!("loadbalancers/{balancer}"))["loadbalancer"].clone();
+    let ports = [&shown["vip_port_id"], &shown["additional_vips"][0]["port_id"]];
+    for (port, address) in ports.into_iter().zip(["192.0.2.77", "192.0.2.78"]) {
+        let floating =
+            json!({"floating_network_id": outside, "floating_ip_address": address, "port_id": port});
+        site.cloud.create("floatingips", "floatingip", floating);
+    }
+    eventually("both floating IPs are VIPs", || {
+        (site.row(&balancer)["vips"].as_object().unwrap().len() == 4).then_some(())
+    });
+    let row = site.row(&balancer);
+    assert_eq!(note(&row, "neutron:vip_fip"), "192.0.2.77");
+    assert_eq!(note(&row, "neutron:additional_vip_fips"), "192.0.2.78");
+    assert!(["192.0.2.77:80", "192.0.2.78:80"].iter().all(|vip| row["vips"].get(vip).is_some()), "{row}");
+    let before = contents(&site.cloud);
+    site.cloud.crash();
+    site.cloud.converged();
+    assert_eq!(contents(&site.cloud), before);
 }
 
 #[test]

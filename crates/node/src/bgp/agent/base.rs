@@ -1,4 +1,4 @@
-//! What is certain before OVN's database tells anything: the VRF, the announcing device in it, and FRR's stanzas.
+//! The desired state before OVN's database is read: the VRF, the announcing device in it, and FRR's stanzas.
 //!
 //! A node that starts while that database is away has on it what it had before. That stays as it is, and with the base in place it
 //! goes on being announced, though FRR may have been started anew as well. Only what covers the node's own way to that database
@@ -10,7 +10,7 @@ use std::time::Duration;
 use ovsdb::replica::Replica;
 use reconcile::{Desire, Outcome};
 
-use super::Shared;
+use super::AgentState;
 use crate::bgp::decider::Decider;
 use crate::bgp::desired::{Decision, wire};
 use crate::bgp::snapshot::{Snapshot, southbound_model};
@@ -19,14 +19,14 @@ use crate::plane;
 
 /// The decider, with a base to begin from.
 #[derive(Debug)]
-pub(super) struct Based {
+pub(super) struct BaseDecider {
     decider: Decider,
     base: plane::Desired,
-    shared: Arc<Shared>,
+    shared: Arc<AgentState>,
 }
 
-impl Based {
-    pub(super) fn new(decider: Decider, shared: Arc<Shared>) -> Self {
+impl BaseDecider {
+    pub(super) fn new(decider: Decider, shared: Arc<AgentState>) -> Self {
         let nothing = Snapshot {
             sb: Replica::new(southbound_model()).snapshot(),
             vswitch: Replica::new(switch::model()).snapshot(),
@@ -44,7 +44,7 @@ impl Based {
     }
 }
 
-impl Desire for Based {
+impl Desire for BaseDecider {
     type Snapshot = Snapshot;
     type Desired = plane::Desired;
 

@@ -8,7 +8,7 @@ use reconcile::Handle;
 use tokio::time::sleep;
 use tracing::{debug, error, info};
 
-use super::{Shared, lock};
+use super::{AgentState, lock};
 use crate::bgp::conditions::Conditions;
 use crate::bgp::desired::{Reach, reach};
 use crate::bgp::northbound;
@@ -16,11 +16,11 @@ use crate::bgp::snapshot::with_indexes;
 use crate::connections::switch::system_id;
 use crate::connections::{OvnDatabase, RowConditions};
 
-/// How long after a failure that needs somebody to act it is tried again.
+/// Delay after a failure that needs an operator.
 const LATER: Duration = Duration::from_secs(10);
 
 /// Asks for the rows that matter, and goes on asking for those that come to matter.
-pub(super) async fn follow(shared: Arc<Shared>, handle: Handle) {
+pub(super) async fn follow(shared: Arc<AgentState>, handle: Handle) {
     let source = shared.config.source;
     let mut vswitch = shared.vswitch.subscribe();
     let ovn = shared.ovn.opened().await;
@@ -42,7 +42,7 @@ pub(super) async fn follow(shared: Arc<Shared>, handle: Handle) {
         let ready = lock(&shared.in_force).is_some();
         let wanted = wanted(&shared, &ovn, &conditions);
         if wanted != conditions {
-            debug!(?wanted, "asking for other rows");
+            debug!(?wanted, "requesting other rows");
             if shared.ovn.ask(rows(source, &wanted)).await.is_err() {
                 return;
             }
@@ -73,8 +73,8 @@ pub(super) async fn follow(shared: Arc<Shared>, handle: Handle) {
 /// Fails where the server's schema cannot tell what is needed.
 fn usable(source: OvnDatabase, snapshot: &Snapshot) -> Result<(), String> {
     if source == OvnDatabase::Northbound && !northbound::tells_gateways(snapshot) {
-        return Err("its Logical_Router_Port has no column status, so it does not tell which chassis has a gateway; the \
-                    driver nb_ovn_bgp_driver needs OVN 23.09 or newer, use driver = ovn_bgp_driver"
+        return Err("its Logical_Router_Port has no column status, so it does not show which chassis has a gateway; the driver \
+         nb_ovn_bgp_driver needs OVN 23.09 or newer, use driver = ovn_bgp_driver"
             .into());
     }
     Ok(())
@@ -89,7 +89,7 @@ fn rows(source: OvnDatabase, conditions: &Conditions) -> RowConditions {
     RowConditions::from(&model)
 }
 
-/// What is held of the Southbound database.
+/// The requested rows of the Southbound database.
 fn model(conditions: &Conditions) -> Model {
     use ovn::sb::{Chassis, LoadBalancer, LogicalDpGroup, PortBinding};
     let model = Model::new("OVN_Southbound")
@@ -101,7 +101,7 @@ fn model(conditions: &Conditions) -> Model {
 }
 
 /// The conditions that the rows at hand ask for. Of the Northbound all rows are there.
-fn wanted(shared: &Shared, ovn: &Client, now: &Conditions) -> Conditions {
+fn wanted(shared: &AgentState, ovn: &Client, now: &Conditions) -> Conditions {
     let system_id = system_id(&shared.vswitch.snapshot()).cloned().unwrap_or_else(|| now.system_id.clone());
     if shared.config.source == OvnDatabase::Northbound {
         return Conditions { system_id, ..now.clone() };

@@ -10,7 +10,7 @@ use reconcile::Handle;
 use tokio::net::lookup_host;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Shared, lock};
+use super::{AgentState, lock};
 use crate::bgp::reserved::Sources;
 use crate::bgp::snapshot::mappings;
 use crate::connections::OvnDatabase;
@@ -18,12 +18,12 @@ use crate::connections::switch::remote;
 use crate::plane::reserved::ReservedPrefixes;
 use crate::plane::surroundings::Surroundings;
 
-/// How often the names of the databases' servers are resolved, and how long that may take.
+/// Interval between resolutions of the names of the databases' servers, and time limit of one.
 const RESOLVE: Duration = Duration::from_secs(10);
-/// How often it is looked whether other servers are named.
+/// Interval between checks whether the configuration names other servers.
 const NAMED: Duration = Duration::from_millis(200);
 
-impl Shared {
+impl AgentState {
     /// The prefixes that are never wired, by what is known now.
     pub(super) fn reserved(&self, sb: Option<&ovsdb::Snapshot>) -> Arc<ReservedPrefixes> {
         let vswitch = self.vswitch.snapshot();
@@ -71,7 +71,7 @@ impl Shared {
 }
 
 /// Has the loop decide again when a look has found that the node lives by something else.
-pub(super) async fn follow(shared: Arc<Shared>, handle: Handle) {
+pub(super) async fn follow(shared: Arc<AgentState>, handle: Handle) {
     let Some(mut view) = shared.view.clone() else { return };
     let mut last = None;
     while view.changed().await.is_ok() {
@@ -85,7 +85,7 @@ pub(super) async fn follow(shared: Arc<Shared>, handle: Handle) {
 
 /// Resolves the names of the databases' servers, at once when others are named and now and then. What a name stood for stays
 /// reserved: the connection may live on. The loop hears of each new address, for it may have wired it already.
-pub(super) async fn resolve(shared: Arc<Shared>, handle: Handle) {
+pub(super) async fn resolve(shared: Arc<AgentState>, handle: Handle) {
     let (mut named, mut due) = (Vec::new(), Instant::now());
     loop {
         let hosts = shared.hosts();

@@ -15,7 +15,7 @@ use super::*;
 use crate::bgp::desired::tests::world::{VSWITCH, World, id};
 use crate::plane::reserved::Reserve;
 
-/// How long anything may take on a machine that has much else to do.
+/// Time limit for any step, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A target that takes everything at once, and remembers every state it was in.

@@ -1,4 +1,4 @@
-//! What the BGP agent is told: every option of a `bgp-agent.conf`, and our own.
+//! The BGP agent's configuration: every option of a `bgp-agent.conf`, and our own.
 //!
 //! [`options::OPTIONS`] is the list of them. The same list reads oslo INI files ([`Config::from_ini`]) and the `[bgp]` table of
 //! the node's TOML ([`Config::from_pairs`]), so an option means the same wherever it stands. What we do not do is refused by
@@ -25,7 +25,7 @@ use crate::ini::Ini;
 use crate::plane::VlanDevice;
 pub use options::{OPTIONS, Opt};
 
-/// Which addresses of tenant networks are exposed.
+/// The exposed addresses of tenant networks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tenants {
     /// None.
@@ -37,7 +37,7 @@ pub enum Tenants {
     All,
 }
 
-/// How tenant networks are announced.
+/// The form of announcements of tenant networks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Advertisement {
     /// Each address by itself.
@@ -47,7 +47,7 @@ pub enum Advertisement {
     Subnet,
 }
 
-/// How the kernel is made to look into a bridge's table.
+/// The rules that lead into a bridge's routing table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RuleMode {
     /// A rule for each address or subnet.
@@ -57,7 +57,7 @@ pub enum RuleMode {
     Aggregate,
 }
 
-/// How FRR is spoken to.
+/// The interface for configuring FRR.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FrrBackend {
     /// On its vty sockets.
@@ -89,15 +89,15 @@ pub struct NdpProxy {
 /// Everything the agent is told.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// How often the world is read in full though nothing happened.
+    /// Interval between full resyncs.
     pub reconcile_interval: Duration,
-    /// How often FRR's configuration is read though nothing happened.
+    /// Interval between reads of FRR's configuration.
     pub frr_reconcile_interval: Duration,
     /// `expose_tenant_networks`.
     pub expose_tenant_networks: bool,
     /// `expose_ipv6_gua_tenant_networks`.
     pub expose_ipv6_gua_tenant_networks: bool,
-    /// How tenant networks are announced.
+    /// The form of announcements of tenant networks.
     pub advertisement: Advertisement,
     /// Only subnets of these address scopes are exposed; empty is no such limit.
     pub address_scopes: BTreeSet<SmolStr>,
@@ -105,9 +105,9 @@ pub struct Config {
     pub require_snat_disabled: bool,
     /// The local switch's database; `None` looks in the usual places.
     pub ovsdb_connection: Option<Remotes>,
-    /// How long the local switch's database may take to answer.
+    /// Time limit for replies of the local switch's database.
     pub ovsdb_connection_timeout: Duration,
-    /// Which of OVN's databases is read.
+    /// The database of OVN that the agent reads.
     pub source: OvnDatabase,
     /// The Southbound database.
     pub sb: DatabaseSettings,
@@ -117,7 +117,7 @@ pub struct Config {
     pub bgp_as: SmolStr,
     /// Router id of the VRF's stanza; `None` takes that of the default instance.
     pub bgp_router_id: Option<Ipv4Addr>,
-    /// The device that announced addresses are put on.
+    /// Device that gets the announced addresses.
     pub bgp_nic: SmolStr,
     /// The VRF it is in.
     pub bgp_vrf: SmolStr,
@@ -127,35 +127,35 @@ pub struct Config {
     pub clear_vrf_routes_on_startup: bool,
     /// Priority of our rules.
     pub rule_priority: u32,
-    /// How the kernel is made to look into a bridge's table.
+    /// The rules that lead into a bridge's routing table.
     pub rule_mode: RuleMode,
-    /// Who makes the devices that VLANs are met on.
+    /// The program that creates the devices of VLANs.
     pub vlan_device: VlanDevice,
     /// The file that names routing tables.
     pub rt_tables: PathBuf,
-    /// Where FRR's vty sockets are.
+    /// Directory of FRR's vty sockets.
     pub frr_vty_dir: PathBuf,
-    /// How FRR is spoken to.
+    /// The interface for configuring FRR.
     pub frr_backend: FrrBackend,
-    /// Where the sockets of Open vSwitch are; `None` is what `OVS_RUNDIR` says, else the distribution's place.
+    /// Directory of the sockets of Open vSwitch; `None` means `OVS_RUNDIR`, or else the distribution's directory.
     pub ovs_rundir: Option<PathBuf>,
     /// IPv6 addresses to answer for on provider networks, such as their gateways.
     pub ndp_proxy_extra: BTreeSet<NdpProxy>,
     /// Prefixes that are never wired and never announced, besides those that the node lives by.
     pub reserved_prefixes: BTreeSet<IpNet>,
-    /// How long traffic may still arrive between a withdrawal and the removal of its wiring.
+    /// Delay between a withdrawal and the removal of the address's rule and route, for traffic that still arrives.
     pub withdraw_drain: Duration,
-    /// How long our row in `Chassis` may be missing before everything is withdrawn.
+    /// Delay between the loss of our row in `Chassis` and the withdrawal of all announcements.
     pub chassis_grace: Duration,
-    /// How long the loss of most addresses after a reconnection is disbelieved.
+    /// Time for which announcements stay if most addresses are missing after a reconnect.
     pub mass_withdraw_hold: Duration,
     /// Whether a stop withdraws the announcements.
     pub withdraw_on_stop: bool,
     /// Whether only to say what would be done.
     pub dry_run: bool,
-    /// Where metrics are served.
+    /// Address of `/metrics`.
     pub metrics_listen: Option<SocketAddr>,
-    /// Where admin requests are taken.
+    /// Admin socket.
     pub admin_socket: Option<PathBuf>,
     /// `debug`.
     pub debug: bool,
@@ -218,11 +218,11 @@ pub struct Pair {
     pub name: String,
     /// Its value.
     pub value: String,
-    /// Where it was written: a file and line, a variable.
+    /// The origin: a file and line, or a variable.
     pub place: String,
 }
 
-/// What was read, and what of it is worth a word.
+/// A configuration that was read, with its warnings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
     /// The configuration.
@@ -233,7 +233,7 @@ pub struct Loaded {
 
 /// The configuration cannot be used; everything that is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the configuration cannot be used{}", .problems.iter().map(|p| format!("\n  {p}")).collect::<String>())]
+#[error("invalid configuration{}", .problems.iter().map(|p| format!("\n  {p}")).collect::<String>())]
 pub struct ConfigError {
     /// Each with its place.
     pub problems: Vec<String>,
@@ -267,7 +267,7 @@ impl Config {
                 None if options::is_ignored(&section, &name) => {}
                 None => match options::meaningless(&section, &name) {
                     Some(why) => warnings.push(format!("{place}: {option} has no effect: {why}")),
-                    None => warnings.push(format!("{place}: nobody knows {option}; it is ignored")),
+                    None => warnings.push(format!("{place}: unknown option {option}; it is ignored")),
                 },
             }
         }
@@ -297,7 +297,7 @@ impl Config {
         }
     }
 
-    /// Which addresses of tenant networks are exposed.
+    /// The exposed addresses of tenant networks.
     pub fn tenants(&self) -> Tenants {
         match (self.expose_tenant_networks, self.expose_ipv6_gua_tenant_networks) {
             (true, _) => Tenants::All,

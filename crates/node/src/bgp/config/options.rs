@@ -16,9 +16,9 @@ pub struct Opt {
     pub section: &'static str,
     /// Its name there, and in the table `[bgp]` of a TOML file.
     pub name: &'static str,
-    /// What it says, in one line.
+    /// The help text, in one line.
     pub doc: &'static str,
-    /// What holds without it, as text.
+    /// The default, as a string.
     pub default: &'static str,
     pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
 }
@@ -59,7 +59,7 @@ pub const OPTIONS: &[Opt] = &[
         DEFAULT,
         "reconcile_interval",
         "300",
-        "Seconds between two full looks at the world",
+        "Seconds between two full resyncs",
         reconcile_interval,
         value::period
     ),
@@ -67,7 +67,7 @@ pub const OPTIONS: &[Opt] = &[
         DEFAULT,
         "frr_reconcile_interval",
         "15",
-        "Seconds between two looks at FRR's configuration",
+        "Seconds between two reads of FRR's configuration",
         frr_reconcile_interval,
         value::period
     ),
@@ -120,11 +120,17 @@ pub const OPTIONS: &[Opt] = &[
         DEFAULT,
         "driver",
         "ovn_bgp_driver",
-        "What is read: ovn_bgp_driver the Southbound, nb_ovn_bgp_driver the Northbound database (OVN 23.09)",
+        "Source of the rows: ovn_bgp_driver reads the Southbound, nb_ovn_bgp_driver the Northbound (OVN 23.09)",
         driver,
     ),
-    opt(DEFAULT, "exposing_method", "underlay", "How traffic is steered: underlay", exposing_method),
-    opt(DEFAULT, "advertise_backend", "frr-vrf", "How addresses are announced: frr-vrf", advertise_backend),
+    opt(DEFAULT, "exposing_method", "underlay", "Method of steering traffic: underlay", exposing_method),
+    opt(
+        DEFAULT,
+        "advertise_backend",
+        "frr-vrf",
+        "Method of announcing addresses: frr-vrf",
+        advertise_backend,
+    ),
     field!(
         DEFAULT,
         "ovsdb_connection",
@@ -137,7 +143,7 @@ pub const OPTIONS: &[Opt] = &[
         DEFAULT,
         "ovsdb_connection_timeout",
         "180",
-        "Seconds that database may take to answer",
+        "Time limit for replies of that database, in seconds",
         ovsdb_connection_timeout,
         value::period
     ),
@@ -152,14 +158,7 @@ pub const OPTIONS: &[Opt] = &[
             Ok(())
         },
     ),
-    field!(
-        DEFAULT,
-        "bgp_nic",
-        "bgp-nic",
-        "The device that announced addresses are put on",
-        bgp_nic,
-        value::device
-    ),
+    field!(DEFAULT, "bgp_nic", "bgp-nic", "Device that gets the announced addresses", bgp_nic, value::device),
     field!(DEFAULT, "bgp_vrf", "bgp-vrf", "The VRF that this device is in", bgp_vrf, value::device),
     field!(DEFAULT, "bgp_vrf_table_id", "10", "That VRF's routing table", bgp_vrf_table_id, value::table),
     field!(
@@ -174,7 +173,7 @@ pub const OPTIONS: &[Opt] = &[
         "ovn",
         "ovn_sb_connection",
         "",
-        "The Southbound database; by default what the local switch's ovn-remote says",
+        "The Southbound database; by default ovn-remote of the local switch",
         sb.remotes,
         some(value::remotes)
     ),
@@ -214,7 +213,7 @@ pub const OPTIONS: &[Opt] = &[
         "ovn",
         "ovn_nb_connection",
         "",
-        "The Northbound database; by default what the local switch's ovn-nb-remote says",
+        "The Northbound database; by default ovn-nb-remote of the local switch",
         nb.remotes,
         some(value::remotes)
     ),
@@ -273,7 +272,7 @@ pub const OPTIONS: &[Opt] = &[
         DEFAULT,
         "vlan_device",
         "auto",
-        "VLANs are met on devices of the kernel (8021q), or on internal ports of Open vSwitch; auto: the latter where the kernel has none",
+        "Devices of VLANs: kernel (8021q) or internal ports of Open vSwitch; auto: the latter if the kernel has no 8021q",
         |config, text| {
             config.vlan_device = one_of(
                 text,
@@ -294,12 +293,12 @@ pub const OPTIONS: &[Opt] = &[
         rt_tables,
         value::path
     ),
-    field!(DEFAULT, "frr_vty_dir", "/run/frr", "Where FRR's vty sockets are", frr_vty_dir, value::path),
+    field!(DEFAULT, "frr_vty_dir", "/run/frr", "Directory of FRR's vty sockets", frr_vty_dir, value::path),
     opt(
         DEFAULT,
         "frr_backend",
         "vty",
-        "Speak to FRR on its vty sockets, or by running vtysh",
+        "Configure FRR over its vty sockets, or by running vtysh",
         |config, text| {
             config.frr_backend = one_of(text, &[("vty", FrrBackend::Vty), ("vtysh", FrrBackend::Vtysh)])?;
             Ok(())
@@ -309,7 +308,7 @@ pub const OPTIONS: &[Opt] = &[
         DEFAULT,
         "ovs_rundir",
         "",
-        "Where the sockets of Open vSwitch are; by default what OVS_RUNDIR says",
+        "Directory of the sockets of Open vSwitch; by default OVS_RUNDIR",
         ovs_rundir,
         some(value::path)
     ),
@@ -333,7 +332,7 @@ pub const OPTIONS: &[Opt] = &[
         DEFAULT,
         "withdraw_drain_ms",
         "0",
-        "Milliseconds between a withdrawal and the removal of its wiring",
+        "Milliseconds between a withdrawal and the removal of its rule, route and flows",
         withdraw_drain,
         value::milliseconds
     ),
@@ -349,7 +348,7 @@ pub const OPTIONS: &[Opt] = &[
         DEFAULT,
         "mass_withdraw_hold",
         "10",
-        "Seconds that the loss of most addresses after a reconnection is disbelieved",
+        "Seconds that announcements stay if most addresses are missing after a reconnect",
         mass_withdraw_hold,
         value::seconds
     ),
@@ -357,7 +356,7 @@ pub const OPTIONS: &[Opt] = &[
         DEFAULT,
         "withdraw_on_stop",
         "false",
-        "Withdraw all announcements on a stop",
+        "Withdraw all announcements on stop",
         withdraw_on_stop,
         value::boolean
     ),
@@ -365,15 +364,15 @@ pub const OPTIONS: &[Opt] = &[
         DEFAULT,
         "dry_run",
         "false",
-        "Only say what would be done, and keep running",
+        "Log changes instead of applying them, and keep running",
         dry_run,
         value::boolean
     ),
-    opt(DEFAULT, "metrics_listen", "", "Where metrics are served, as 127.0.0.1:9697", |config, text| {
+    opt(DEFAULT, "metrics_listen", "", "Address of /metrics, such as 127.0.0.1:9697", |config, text| {
         config.metrics_listen = Some(parsed(text, "an address and a port as 127.0.0.1:9697 or [::1]:9697")?);
         Ok(())
     }),
-    field!(DEFAULT, "admin_socket", "", "Where admin requests are taken", admin_socket, some(value::path)),
+    field!(DEFAULT, "admin_socket", "", "Admin socket", admin_socket, some(value::path)),
     field!(DEFAULT, "debug", "false", "Log more", debug, value::boolean),
     field!(DEFAULT, "log_file", "", "Log to this file", log_file, some(value::path)),
     field!(DEFAULT, "log_dir", "", "Log to a file in this directory", log_dir, some(value::path)),
@@ -420,11 +419,11 @@ const IGNORED_SECTIONS: &[&str] =
 
 /// Options of drivers and methods that we refuse anyway.
 const MEANINGLESS: &[(&str, &str, &str)] = &[
-    (DEFAULT, "delete_vrf_on_disconnect", "it is about EVPN"),
-    (DEFAULT, "evpn_local_ip", "it is about EVPN"),
-    (DEFAULT, "evpn_nic", "it is about EVPN"),
-    (DEFAULT, "evpn_udp_dstport", "it is about EVPN"),
-    ("local_ovn_cluster", "", "it is about exposing_method=ovn"),
+    (DEFAULT, "delete_vrf_on_disconnect", "it configures EVPN"),
+    (DEFAULT, "evpn_local_ip", "it configures EVPN"),
+    (DEFAULT, "evpn_nic", "it configures EVPN"),
+    (DEFAULT, "evpn_udp_dstport", "it configures EVPN"),
+    ("local_ovn_cluster", "", "it configures exposing_method=ovn"),
 ];
 
 /// The section that has all options: the agent's own in a file of several programs.
@@ -459,16 +458,16 @@ fn driver(config: &mut Config, text: &str) -> Result<(), String> {
         "nb_ovn_bgp_driver" => OvnDatabase::Northbound,
         "ovn_evpn_driver" => {
             return Err(format!(
-                "the driver ovn_evpn_driver is not there, EVPN is not supported; {use_this}"
+                "the driver ovn_evpn_driver does not exist, because EVPN is not supported; {use_this}"
             ));
         }
         "ovn_stretched_l2_bgp_driver" | "ovn_bgp_stretched_l2_driver" => {
             return Err(format!(
-                "the driver {text} is not there; {use_this} with expose_tenant_networks and \
+                "the driver {text} does not exist; {use_this} with expose_tenant_networks and \
                  advertisement_method_tenant_networks=subnet"
             ));
         }
-        other => return Err(format!("nobody knows the driver {other:?}; {use_this}")),
+        other => return Err(format!("unknown driver {other:?}; {use_this}")),
     };
     Ok(())
 }
@@ -477,12 +476,10 @@ fn exposing_method(_: &mut Config, text: &str) -> Result<(), String> {
     let use_this = "use exposing_method=underlay";
     match text {
         "underlay" => Ok(()),
-        "l2vni" | "dynamic" => {
-            Err(format!("exposing_method={text} was never implemented anywhere; {use_this}"))
-        }
+        "l2vni" | "dynamic" => Err(format!("no program implements exposing_method={text}; {use_this}")),
         "vrf" => Err(format!("exposing_method=vrf (EVPN) is not supported; {use_this}")),
         "ovn" => Err(format!("exposing_method=ovn (a second OVN on each node) is not supported; {use_this}")),
-        other => Err(format!("nobody knows exposing_method={other:?}; {use_this}")),
+        other => Err(format!("unknown exposing_method={other:?}; {use_this}")),
     }
 }
 

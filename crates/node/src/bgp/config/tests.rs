@@ -49,7 +49,7 @@ fn a_sample_of_today_loads() {
     assert_eq!(config.tenants(), Tenants::Gua);
     assert_eq!(
         loaded.warnings,
-        ["bgp-agent.conf:21: [local_ovn_cluster] peer_ips has no effect: it is about exposing_method=ovn",]
+        ["bgp-agent.conf:21: [local_ovn_cluster] peer_ips has no effect: it configures exposing_method=ovn",]
     );
 }
 
@@ -57,26 +57,26 @@ fn a_sample_of_today_loads() {
 fn unknown_options_are_a_warning() {
     let loaded = load("expose_tenant_network = on\nexpose_tenants = on\n").unwrap();
     assert_eq!(loaded.config.tenants(), Tenants::All, "by its name of old");
-    assert_eq!(loaded.warnings, ["bgp-agent.conf:2: nobody knows [DEFAULT] expose_tenants; it is ignored"]);
+    assert_eq!(loaded.warnings, ["bgp-agent.conf:2: unknown option [DEFAULT] expose_tenants; it is ignored"]);
 }
 
 /// Scenario 35: what we do not do is refused by name, with what to use instead.
 #[test]
 fn drivers_and_methods_are_refused_by_name() {
     for (text, expected) in [
-        ("ovsdb_connection = foo", "has no method in front"),
+        ("ovsdb_connection = foo", "has no method"),
         (
             "exposing_method = dynamic",
-            "exposing_method=dynamic was never implemented anywhere; use exposing_method=underlay",
+            "no program implements exposing_method=dynamic; use exposing_method=underlay",
         ),
-        ("exposing_method = l2vni", "never implemented"),
+        ("exposing_method = l2vni", "no program implements"),
         ("exposing_method = vrf", "use exposing_method=underlay"),
         ("exposing_method = ovn", "use exposing_method=underlay"),
-        ("exposing_method = x", "nobody knows exposing_method=\"x\""),
+        ("exposing_method = x", "unknown exposing_method=\"x\""),
         ("driver = ovn_evpn_driver", "use ovn_bgp_driver or nb_ovn_bgp_driver"),
         ("driver = ovn_stretched_l2_bgp_driver", "advertisement_method_tenant_networks=subnet"),
         ("driver = ovn_bgp_stretched_l2_driver", "advertisement_method_tenant_networks=subnet"),
-        ("driver = x", "nobody knows the driver \"x\""),
+        ("driver = x", "unknown driver \"x\""),
         ("advertise_backend = ovn-native", "use frr-vrf"),
         ("advertisement_method_tenant_networks = both", "expected host or subnet, found \"both\""),
         ("debug = maybe", "expected true or false, found \"maybe\""),

@@ -1,4 +1,4 @@
-//! How values of options are read. Each error says what would be right.
+//! Parsers of option values. Each error names the expected form.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -1,4 +1,4 @@
-//! Which addresses belong to their link, and which count as globally routed.
+//! Classes of addresses: link-local ones, and globally routed ones.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -11,6 +11,7 @@ use reconcile::{Class, Problem};
 
 use super::draft::Draft;
 use super::{Address, Place, Reason};
+use crate::ProblemCode;
 use crate::kernel::Dev;
 use crate::part::object;
 
@@ -34,7 +35,7 @@ pub(super) fn shared(ip: IpAddr, reasons: &[Reason]) -> Option<Problem> {
         "the ports {} have it, and only one of them gets its packets; give the others another address",
         ports.join(" and ")
     );
-    Some(Problem::warning(object::address(ip), Class::Refused, "duplicate-address", what))
+    Some(Problem::warning(object::address(ip), Class::Refused, ProblemCode::DuplicateAddress, what))
 }
 
 impl Draft<'_> {
@@ -82,7 +83,12 @@ impl Draft<'_> {
                     shown(address)
                 );
                 self.decision.subnets.remove(&net);
-                self.report(Problem::error(object::subnet(net), Class::Refused, "overlapping-subnet", what));
+                self.report(Problem::error(
+                    object::subnet(net),
+                    Class::Refused,
+                    ProblemCode::OverlappingSubnet,
+                    what,
+                ));
                 continue;
             }
             for (ip, address) in addresses {
@@ -93,7 +99,12 @@ impl Draft<'_> {
                     subnet.port,
                     subnet.bridge
                 );
-                self.report(Problem::error(object::address(ip), Class::Refused, "address-conflict", what));
+                self.report(Problem::error(
+                    object::address(ip),
+                    Class::Refused,
+                    ProblemCode::AddressConflict,
+                    what,
+                ));
                 self.refuse(ip, &address.place);
                 refused.push((ip, address.place));
             }
@@ -132,7 +143,7 @@ impl Draft<'_> {
             let what = format!(
                 "its router's address {via} is not exposed, so nothing leads there; see address/{via}"
             );
-            self.report(Problem::error(object::subnet(net), Class::Refused, "no-next-hop", what));
+            self.report(Problem::error(object::subnet(net), Class::Refused, ProblemCode::NoNextHop, what));
         }
     }
 
@@ -185,5 +196,5 @@ fn dispute(ip: IpAddr, kept: &Address, others: &[Address]) -> Problem {
         shown(kept),
         others.join(" and on ")
     );
-    Problem::error(object::address(ip), Class::Refused, "address-conflict", what)
+    Problem::error(object::address(ip), Class::Refused, ProblemCode::AddressConflict, what)
 }

@@ -15,18 +15,19 @@ use ovn::text::NatAddresses;
 use ovsdb::Uuid;
 use reconcile::Outcome;
 
-use super::draft::{TOO_MANY, many_rules};
+use super::draft::many_rules;
 use super::malformed::{malformed, malformed_cidrs};
 use super::networks::Networks;
-use super::{Address, Decision, Named, Place, Reason, is_of_its_link, with_chassis, without_chassis};
+use super::{Address, Decision, NamedRow, Place, Reason, is_of_its_link, with_chassis, without_chassis};
+use crate::ProblemCode;
 use crate::bgp::snapshot::{Role, Snapshot, is_lost, is_vip_port, opted_out};
 
 /// A decision with what it was made from.
 #[derive(Debug)]
-pub struct Decided {
+pub struct IncrementalDecision {
     /// The decision, and what could not be decided.
     pub outcome: Outcome<Decision>,
-    /// What it was made from; nothing where the next one cannot be made from this.
+    /// The inputs of this decision; `None` if the next decision cannot start from this one.
     basis: Option<Basis>,
 }
 
@@ -35,11 +36,11 @@ struct Basis {
     snapshot: Snapshot,
     me: Uuid,
     networks: Arc<Networks>,
-    /// How many addresses have rules of their own.
+    /// The number of addresses with rules of their own.
     wired: usize,
 }
 
-impl Decided {
+impl IncrementalDecision {
     /// Decides.
     pub fn new(snapshot: &Snapshot) -> Self {
         let Some(me) = snapshot.me() else {
@@ -49,7 +50,7 @@ impl Decided {
         // Where two want the same, or a row cannot be read, what was decided tells too little of what is to be.
         let plain = !snapshot.rebinding
             && outcome.keep.is_empty()
-            && outcome.problems.iter().all(|problem| problem.code == TOO_MANY);
+            && outcome.problems.iter().all(|problem| problem.code == ProblemCode::ManyRules);
         let basis = plain.then(|| Basis {
             snapshot: snapshot.clone(),
             me,
@@ -68,7 +69,7 @@ impl Decided {
 
 impl Basis {
     /// The decision after this one, if the difference is plain.
-    fn step(self, mut decision: Decision, now: &Snapshot) -> Option<Decided> {
+    fn step(self, mut decision: Decision, now: &Snapshot) -> Option<IncrementalDecision> {
         let last = &self.snapshot;
         let same = now.me() == Some(self.me)
             && !now.rebinding
@@ -106,7 +107,7 @@ impl Basis {
                 }
                 let network = self.networks.of(port.datapath.uuid())?;
                 let place = Place::Wired { bridge: network.bridge.clone(), dev: network.dev.clone() };
-                let port = Named::new(&port.logical_port, change.uuid);
+                let port = NamedRow::new(&port.logical_port, change.uuid);
                 let reasons = vec![Reason::ProviderPort { port }];
                 if decision.addresses.insert(ip, Address { place, neighbour: None, reasons }).is_some() {
                     return None;
@@ -116,7 +117,7 @@ impl Basis {
         }
         let mut outcome = Outcome::new(decision);
         outcome.problems.extend(many_rules(&now.config, wired + outcome.value.subnets.len()));
-        Some(Decided { outcome, basis: Some(Basis { snapshot: now.clone(), wired, ..self }) })
+        Some(IncrementalDecision { outcome, basis: Some(Basis { snapshot: now.clone(), wired, ..self }) })
     }
 
     /// Whether a port means nothing but its own addresses: to rule D1, and to no other.
@@ -157,7 +158,7 @@ mod tests {
 
     /// Decides, changes something, and says whether the next decision was made from the one before.
     fn is_step(world: &mut World, change: impl FnOnce(&mut World)) -> bool {
-        let before = Decided::new(&world.snapshot());
+        let before = IncrementalDecision::new(&world.snapshot());
         world.settle();
         change(world);
         let basis = before.basis.expect("nothing is wrong");

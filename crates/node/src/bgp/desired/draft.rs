@@ -19,20 +19,16 @@ use super::conflicts::{self, overlap};
 use super::inherited::Doubts;
 use super::malformed::{malformed, malformed_cidrs};
 use super::networks::Network;
-use super::{Address, Decision, Named, Place, Reason, Silence, is_of_its_link};
+use super::{Address, Decision, NamedRow, Place, Reason, Silence, is_of_its_link};
+use crate::ProblemCode;
 use crate::bgp::config::{Config, RuleMode};
 use crate::bgp::snapshot::Snapshot;
 use crate::kernel::Dev;
 use crate::part::object;
 use crate::plane::reserved::Reserve;
 
-/// So many rules are worth a word.
+/// The number of rules from which on the agent reports `many-rules`.
 const MANY_RULES: usize = 1000;
-/// The code of that word.
-pub(super) const TOO_MANY: &str = "many-rules";
-
-/// The code of what this node lives by.
-pub(super) const RESERVED: &str = "reserved-prefix";
 
 /// A decision in the making.
 pub(super) struct Draft<'s> {
@@ -117,38 +113,38 @@ impl<'s> Draft<'s> {
         }
     }
 
-    /// Why an address cannot be exposed, if this node lives by it.
+    /// The problem of an address that this node's own network uses.
     pub(super) fn refusal(&self, ip: IpAddr, reason: &Reason) -> Option<Problem> {
         let (net, why) = self.snapshot.reserved.has(ip)?;
         let what = format!(
             "{} has it, and {net} is {why}, so it is neither wired nor announced; give it another address",
             reason.row()
         );
-        Some(Problem::error(object::address(ip), Class::Refused, RESERVED, what))
+        Some(Problem::error(object::address(ip), Class::Refused, ProblemCode::ReservedPrefix, what))
     }
 
-    /// Why a subnet cannot be exposed, if this node lives by something in it.
-    pub(super) fn subnet_refusal(&self, net: IpNet, port: &Named) -> Option<Problem> {
+    /// The problem of a subnet that overlaps this node's own network.
+    pub(super) fn subnet_refusal(&self, net: IpNet, port: &NamedRow) -> Option<Problem> {
         let (other, why) = self.snapshot.reserved.overlap(net)?;
         let what = format!(
             "router port {port} has it, and {other} is {why}, so it is neither wired nor announced; give the subnet another \
              prefix, or limit what tenants may use with address_scopes"
         );
-        Some(Problem::error(object::subnet(net), Class::Refused, RESERVED, what))
+        Some(Problem::error(object::subnet(net), Class::Refused, ProblemCode::ReservedPrefix, what))
     }
 
     /// Reports a port whose addresses cannot all be read; what was exposed because of it stays.
     pub(super) fn read(&mut self, port: &PortBinding) {
         if let Some(what) = malformed(port) {
-            self.unreadable(port, "bad-addresses", what);
+            self.unreadable(port, ProblemCode::BadAddresses, what);
         }
         if let Some(what) = malformed_cidrs(port) {
-            self.unreadable(port, "bad-cidrs", what);
+            self.unreadable(port, ProblemCode::BadCidrs, what);
         }
     }
 
     /// Reports a row that does not say what it should; what was exposed because of it stays.
-    pub(super) fn unreadable(&mut self, port: &PortBinding, code: &'static str, what: String) {
+    pub(super) fn unreadable(&mut self, port: &PortBinding, code: ProblemCode, what: String) {
         let object = ObjectId::new("port", port.logical_port.clone());
         self.report(Problem::error(object, Class::Refused, code, what));
         self.carry(|reason| reason.row().name == port.logical_port);
@@ -159,7 +155,7 @@ impl<'s> Draft<'s> {
     }
 
     /// Reports a port that is bound here and of which nothing can be made.
-    pub(super) fn stray(&mut self, port: &PortBinding, code: &'static str, what: impl Into<String>) {
+    pub(super) fn stray(&mut self, port: &PortBinding, code: ProblemCode, what: impl Into<String>) {
         let object = ObjectId::new("port", port.logical_port.clone());
         self.report(Problem::warning(object, Class::Refused, code, what));
     }
@@ -247,7 +243,12 @@ pub(super) fn many_rules(config: &Config, rules: usize) -> Option<Problem> {
     }
     let what =
         format!("there are {rules} rules, which every forwarded packet passes; set rule_mode = aggregate");
-    Some(Problem::warning(ObjectId::new("setting", "rule_mode"), Class::Refused, TOO_MANY, what))
+    Some(Problem::warning(
+        ObjectId::new("setting", "rule_mode"),
+        Class::Refused,
+        ProblemCode::ManyRules,
+        what,
+    ))
 }
 
 fn merge(known: &mut Address, new: Address) {

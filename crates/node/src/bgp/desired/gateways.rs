@@ -14,13 +14,14 @@ use ovsdb::Uuid;
 use super::draft::Draft;
 use super::networks::{Network, Networks};
 use super::router_ports::{self, RouterPort};
-use super::{Named, Reason};
+use super::{NamedRow, Reason};
+use crate::ProblemCode;
 use crate::bgp::northbound::NEXT_HOPS;
 use crate::bgp::snapshot::{Role, Snapshot, router_port_name};
 
 /// A gateway that is bound here.
 pub(super) struct Gateway {
-    pub(super) port: Named,
+    pub(super) port: NamedRow,
     /// The router's port on the provider network.
     pub(super) router_port: Uuid,
     pub(super) router: Uuid,
@@ -59,7 +60,7 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) -> Ve
     for (row, port) in snapshot.ports_as(Role::Gateway).filter(|(_, port)| port.is_bound(me)) {
         let Some((router_port, switch_port)) = provider_side(snapshot, port) else {
             if let Some(what) = leads_nowhere(snapshot, port) {
-                draft.stray(port, "no-router-port", what);
+                draft.stray(port, ProblemCode::NoRouterPort, what);
             }
             continue;
         };
@@ -67,7 +68,7 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) -> Ve
         let Some(network) = networks.of(switch) else { continue };
         let RouterPort { mac, addresses } = router_ports::read(draft, port);
         let gateway = Gateway {
-            port: Named::new(&port.logical_port, row),
+            port: NamedRow::new(&port.logical_port, row),
             router_port: router_port.0,
             router: port.datapath.uuid(),
             switch,
@@ -89,7 +90,7 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) -> Ve
     found
 }
 
-/// Why a gateway port has no other side. A router's port that is not connected yet is nothing to speak of.
+/// The reason why a gateway port has no peer. A router's port that is not connected yet is no problem.
 fn leads_nowhere(snapshot: &Snapshot, port: &PortBinding) -> Option<String> {
     let so = "so that neither it nor what is behind it is exposed";
     let Some(name) = router_port_name(port) else {
@@ -104,7 +105,7 @@ fn leads_nowhere(snapshot: &Snapshot, port: &PortBinding) -> Option<String> {
     }
 }
 
-/// Where a router sends packets for everywhere, as far as that is told.
+/// The next hops of a router's default route, as far as the database contains them.
 fn next_hops(router_port: &PortBinding) -> impl Iterator<Item = Ipv6Addr> {
     let told = router_port.options.get(NEXT_HOPS).map_or("", |told| told.as_str());
     told.split_ascii_whitespace().filter_map(|ip| ip.parse().ok())

@@ -1,4 +1,4 @@
-//! What an agent before this one announced, while there are rows that cannot be read.
+//! Announcements of the previous agent, while some rows do not parse.
 //!
 //! Of a row that cannot be read any more the last decision tells what it exposed. At the start there is none: what is announced and
 //! wanted by no row may be stale, or be of a row that became unreadable while no agent ran, and still work. So it stays if such a
@@ -12,21 +12,21 @@ use std::net::IpAddr;
 use imbl::OrdSet;
 use ipnet::IpNet;
 
-use crate::plane::unclaimed::Unclaimed;
+use crate::plane::unclaimed::UnclaimedAnnouncements;
 
-/// What is known of it.
+/// The knowledge about the announcements of the previous agent.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Inherited {
     /// Nothing, as nothing was decided yet.
     #[default]
     Unknown,
     /// Some rows cannot be read, now and at every decision since the start.
-    Doubted(Unclaimed),
+    Doubted(UnclaimedAnnouncements),
     /// All rows could be read once.
     Settled,
 }
 
-/// What rows that cannot be read may have.
+/// The addresses that rows may have which do not parse.
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
     any: bool,
@@ -46,7 +46,7 @@ impl Doubts {
         self.any = true;
     }
 
-    /// What follows, given what was known before and what is exposed now.
+    /// The next state, from the previous one and the exposed addresses.
     pub(super) fn after(self, before: &Inherited, exposed: impl Iterator<Item = IpAddr>) -> Inherited {
         let mut known = match before {
             Inherited::Settled => return Inherited::Settled,
@@ -56,7 +56,7 @@ impl Doubts {
         };
         known.extend(exposed);
         let may = (!self.any).then(|| self.some.into_iter().collect());
-        Inherited::Doubted(Unclaimed { may, known })
+        Inherited::Doubted(UnclaimedAnnouncements { may, known })
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// What is held of `10.0.0.1` to `10.0.0.3` after decisions, each with the texts that cannot be read and what is exposed.
+    /// The kept announcements of `10.0.0.1` to `10.0.0.3` after decisions, each with its unreadable strings and its exposed addresses.
     fn held(decisions: &[(&[&str], &[&str])]) -> Vec<u8> {
         let mut inherited = Inherited::Unknown;
         for (texts, exposed) in decisions {

@@ -12,7 +12,8 @@ use reconcile::{Class, ObjectId, Problem};
 
 use super::draft::Draft;
 use super::gateways::Gateway;
-use super::{Named, Reason};
+use super::{NamedRow, Reason};
+use crate::ProblemCode;
 use crate::bgp::snapshot::{Snapshot, is_vip_port, opted_out};
 
 pub(super) fn expose(draft: &mut Draft<'_>, gateways: &[Gateway]) {
@@ -30,7 +31,7 @@ pub(super) fn expose(draft: &mut Draft<'_>, gateways: &[Gateway]) {
         for reach in reaches.iter().filter(|reach| reach.serves(&members)) {
             if let Some(what) = &bad {
                 let object = ObjectId::new("load-balancer", balancer.name.clone());
-                draft.report(Problem::error(object, Class::Refused, "bad-vip", what.clone()));
+                draft.report(Problem::error(object, Class::Refused, ProblemCode::BadVip, what.clone()));
                 let is_its = |reason: &Reason| {
                     matches!(reason, Reason::LoadBalancer { load_balancer, gateway }
                         if load_balancer.name == balancer.name && *gateway == reach.gateway.port)
@@ -40,7 +41,7 @@ pub(super) fn expose(draft: &mut Draft<'_>, gateways: &[Gateway]) {
             }
             for vip in vips.iter().filter(|vip| reach.has(**vip)) {
                 let reason = Reason::LoadBalancer {
-                    load_balancer: Named::new(&balancer.name, row.uuid()),
+                    load_balancer: NamedRow::new(&balancer.name, row.uuid()),
                     gateway: reach.gateway.port.clone(),
                 };
                 draft.wire(*vip, &reach.gateway.network, None, reason);
@@ -49,18 +50,17 @@ pub(super) fn expose(draft: &mut Draft<'_>, gateways: &[Gateway]) {
     }
 }
 
-/// What is wrong with a load balancer's addresses, if anything. What stands for something else on each chassis (`^vip:80`) is not
-/// for us to read.
+/// The error in a load balancer's addresses, if any. A template, which differs on each chassis (`^vip:80`), is no error.
 fn malformed(balancer: &LoadBalancer) -> Option<String> {
     let mut keys = balancer.vips.keys().filter(|text| !text.to_string().starts_with('^'));
     let (text, error) = keys.find_map(|text| Some((text, text.parsed().err()?)))?;
     Some(format!(
-        "its address {:?} cannot be read: {error}; correct it in the Northbound database",
+        "its address {:?} does not parse: {error}; correct it in the Northbound database",
         text.to_string()
     ))
 }
 
-/// What a gateway's router reaches.
+/// The networks that a gateway's router reaches.
 struct Reach<'g> {
     gateway: &'g Gateway,
     /// Switches that the router is connected to.

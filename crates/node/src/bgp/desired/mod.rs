@@ -1,4 +1,4 @@
-//! What must be reachable through this node, and why.
+//! The decision: the addresses that must be reachable through this node, each with its reasons.
 //!
 //! [`decide`] is one pure function from a [`Snapshot`] to a [`Decision`]. Its rules have the numbers by which the
 //! documentation and `meridian explain` name them:
@@ -15,8 +15,8 @@
 //! | D8 | what its owner opted out is left out of D1, D3, D4 and D5 | each of them |
 //! | D9 | of two that cannot be had together the older is kept, and the conflict reported | `conflicts.rs` |
 //!
-//! Which networks there are and what devices they are met on is in `networks.rs`; `wire.rs` says what kernel, switch and FRR
-//! must look like for a decision to come true. [`Decided`] is a decision that the next one is made from, where little has changed.
+//! `networks.rs` finds the networks and their devices; `wire.rs` derives the desired state of kernel, switch and FRR from a
+//! decision. [`IncrementalDecision`] is a decision that the next one is made from, where little has changed.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -47,21 +47,22 @@ use ovsdb::{Str, Uuid};
 use reconcile::{Class, ObjectId, Outcome, Problem};
 
 use super::snapshot::Snapshot;
+use crate::ProblemCode;
 use crate::connections::OvnDatabase;
 use crate::kernel::Dev;
 use draft::Draft;
 use networks::Networks;
 
 pub use address::{is_gua, is_of_its_link};
-pub use decided::Decided;
+pub use decided::IncrementalDecision;
 pub use inherited::Inherited;
 pub use networks::{Network, device_name};
-pub use reason::{Named, Reason};
+pub use reason::{NamedRow, Reason};
 pub use router_ports::RouterPort;
 pub use wire::{rewire, wire};
 
-/// What must be reachable through this node, and why. A copy costs little, and what two of them differ in is found without
-/// looking at the rest.
+/// The addresses that must be reachable through this node, each with its reasons. A copy costs little, and the cost of comparing two
+/// decisions depends on their differences only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// The provider bridges that are there, in the order of their numbers.
@@ -72,7 +73,7 @@ pub struct Decision {
     pub addresses: OrdMap<IpAddr, Address>,
     /// The subnets behind routers.
     pub subnets: OrdMap<IpNet, Subnet>,
-    /// What the ports of routers say that are behind the gateways bound here, and these gateways themselves.
+    /// The parsed ports of routers behind the gateways bound here, and these gateways themselves.
     pub router_ports: OrdMap<Str, RouterPort>,
     /// Addresses that the kernel answers for on a device.
     pub proxies: OrdSet<(Dev, Ipv6Addr)>,
@@ -80,13 +81,13 @@ pub struct Decision {
     pub has_gateway: bool,
     /// Switches whose ports matter wherever they are bound: those behind the routers of gateways that are bound here.
     pub tenant_switches: OrdSet<Uuid>,
-    /// Why nothing is announced although it is wired, if so.
+    /// The reason why the agent announces nothing although rules and routes exist, if so.
     pub silence: Option<Silence>,
-    /// What was announced before there was a decision.
+    /// The announcements from before the first decision.
     pub inherited: Inherited,
 }
 
-/// Why nothing is announced.
+/// The reason why the agent announces nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silence {
     /// OVN does not know this node any more.
@@ -120,11 +121,11 @@ pub struct PatchPort {
 /// An exposed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// What carries its packets.
+    /// The rule and route that carry its packets.
     pub place: Place,
     /// The Ethernet address that has it, where the network does not tell.
     pub neighbour: Option<MacAddr>,
-    /// Why it is exposed.
+    /// The reasons for exposing it.
     pub reasons: Vec<Reason>,
 }
 
@@ -135,7 +136,7 @@ impl Address {
     }
 }
 
-/// What carries the packets to an address.
+/// The rule and route that carry the packets to an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// A rule and a route of its own.
@@ -159,9 +160,9 @@ pub struct Subnet {
     /// The router's address on the provider network.
     pub via: IpAddr,
     /// The router's port in the subnet.
-    pub port: Named,
+    pub port: NamedRow,
     /// The gateway port.
-    pub gateway: Named,
+    pub gateway: NamedRow,
 }
 
 /// Decides. Nothing that is wrong with one row keeps others from being decided.
@@ -189,7 +190,7 @@ fn with_chassis(snapshot: &Snapshot, me: Uuid) -> (Outcome<Decision>, Networks) 
     (draft.finish(silence(snapshot, false)), networks)
 }
 
-/// What the gateways that are bound here make matter beyond what is bound here.
+/// The rows that matter because of gateways bound here, beyond the rows bound here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     /// Switches behind them.
@@ -218,17 +219,22 @@ fn without_chassis(snapshot: &Snapshot) -> Outcome<Decision> {
     let gone = snapshot.chassis_missing >= snapshot.config.chassis_grace;
     let name = snapshot.system_id().map_or("", |name| name.as_str());
     let missing = match snapshot.config.source {
-        OvnDatabase::Southbound => format!("Chassis row {name:?}; see whether ovn-controller runs here"),
+        OvnDatabase::Southbound => format!("Chassis row {name:?}; check that ovn-controller is running here"),
         OvnDatabase::Northbound => {
-            "NB_Global row; see whether it is the right one, and ovn-northd uses it".into()
+            "NB_Global row; check that it is the right database, and that ovn-northd uses it".into()
         }
     };
     let what = format!(
-        "OVN's {} database has no {missing}. What is exposed stays{}",
+        "OVN's {} database has no {missing}. Exposed addresses stay{}",
         snapshot.config.source,
-        if gone { " wired, but is not announced any more" } else { " for now" }
+        if gone { " wired, but are no longer announced" } else { " for now" }
     );
-    draft.report(Problem::error(ObjectId::new("chassis", name), Class::Transient, "no-chassis", what));
+    draft.report(Problem::error(
+        ObjectId::new("chassis", name),
+        Class::Transient,
+        ProblemCode::NoChassis,
+        what,
+    ));
     draft.finish(silence(snapshot, gone))
 }
 

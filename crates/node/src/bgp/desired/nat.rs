@@ -10,7 +10,8 @@ use ovsdb::Uuid;
 
 use super::draft::Draft;
 use super::networks::Networks;
-use super::{Named, Reason};
+use super::{NamedRow, Reason};
+use crate::ProblemCode;
 use crate::bgp::snapshot::{Role, opted_out};
 
 pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) {
@@ -21,8 +22,8 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) {
             let entry = match text.parsed() {
                 Ok(entry) => entry,
                 Err(error) => {
-                    let what = format!("its nat_addresses {:?} cannot be read: {error}", text.to_string());
-                    draft.unreadable(port, "bad-nat-addresses", what);
+                    let what = format!("its nat_addresses {:?} do not parse: {error}", text.to_string());
+                    draft.unreadable(port, ProblemCode::BadNatAddresses, what);
                     continue;
                 }
             };
@@ -30,7 +31,7 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) {
             let resident = match resident {
                 Some(name) => match snapshot.port(name) {
                     Some((resident_row, resident)) if resident.is_bound(me) && !opted_out(resident) => {
-                        Some(Named::new(&resident.logical_port, resident_row))
+                        Some(NamedRow::new(&resident.logical_port, resident_row))
                     }
                     _ => continue,
                 },
@@ -45,11 +46,11 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) {
                         "its nat_addresses have the prefix {}, which is no host's address, so it is not exposed; OVN announces hosts",
                         host.to_net()
                     );
-                    draft.stray(port, "bad-nat-addresses", what);
+                    draft.stray(port, ProblemCode::BadNatAddresses, what);
                     continue;
                 }
                 let ip = host.addr;
-                let port = Named::new(&port.logical_port, row);
+                let port = NamedRow::new(&port.logical_port, row);
                 draft.wire(ip, network, neighbour, Reason::Nat { port, resident: resident.clone() });
             }
         }

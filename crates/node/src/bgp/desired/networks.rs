@@ -11,6 +11,7 @@ use smol_str::SmolStr;
 
 use super::draft::Draft;
 use super::{PatchPort, ProviderBridge};
+use crate::ProblemCode;
 use crate::bgp::snapshot::Role;
 use crate::kernel::tables::BRIDGE_LETTERS;
 use crate::kernel::{Dev, vlan_device};
@@ -65,7 +66,7 @@ pub(super) fn find(draft: &mut Draft<'_>) -> Networks {
     for problem in &mappings.problems {
         let object = ObjectId::new("setting", "ovn-bridge-mappings");
         let what = format!("{problem}; correct it in the local switch's external_ids");
-        draft.report(Problem::warning(object, Class::Refused, "bad-bridge-mapping", what));
+        draft.report(Problem::warning(object, Class::Refused, ProblemCode::BadBridgeMapping, what));
     }
     let mut bridge_of: HashMap<&str, &str> = HashMap::new();
     for (at, mapping) in mappings.entries.iter().enumerate() {
@@ -94,9 +95,9 @@ pub(super) fn find(draft: &mut Draft<'_>) -> Networks {
 /// Enters a bridge that the local switch has.
 fn bridge(draft: &mut Draft<'_>, name: &SmolStr, index: usize) -> bool {
     let Some(row) = draft.snapshot.bridge(name) else {
-        let what = "the bridge mappings name it, but Open vSwitch has no such bridge; make it with `ovs-vsctl add-br`. It is \
-                    used as soon as it is there";
-        draft.report(Problem::error(object::device(name), Class::Transient, "no-such-bridge", what));
+        let what = "the bridge mappings name it, but Open vSwitch has no such bridge; create it with `ovs-vsctl add-br`. The \
+         agent uses it as soon as it exists";
+        draft.report(Problem::error(object::device(name), Class::Transient, ProblemCode::NoSuchBridge, what));
         return false;
     };
     let controlled = !row.controller.is_empty() || row.fail_mode.as_deref() == Some("secure");
@@ -120,7 +121,7 @@ fn network(draft: &mut Draft<'_>, port: &PortBinding, bridge_of: &HashMap<&str, 
     let Some(physnet) = port.options.get("network_name") else {
         bad(
             draft,
-            "no-physical-network",
+            ProblemCode::NoPhysicalNetwork,
             "the localnet port has no option network_name; set it in the Northbound database",
         );
         return None;
@@ -132,7 +133,7 @@ fn network(draft: &mut Draft<'_>, port: &PortBinding, bridge_of: &HashMap<&str, 
         Some(tag) => {
             bad(
                 draft,
-                "bad-vlan",
+                ProblemCode::BadVlan,
                 &format!("the localnet port has VLAN {tag}; there are 1 to {HIGHEST_TAG}"),
             );
             return None;
@@ -147,7 +148,7 @@ fn network(draft: &mut Draft<'_>, port: &PortBinding, bridge_of: &HashMap<&str, 
                 tag.unwrap_or(0),
                 other.bridge
             );
-            bad(draft, "device-name-taken", &what);
+            bad(draft, ProblemCode::DeviceNameTaken, &what);
             None
         }
         _ => Some(Network { physnet: physnet.clone(), bridge, tag, dev }),
@@ -169,16 +170,16 @@ fn patch_ports(draft: &mut Draft<'_>, devices: &HashMap<Str, Dev>) {
         if snapshot.bridge_mac(name).is_some() {
             continue;
         }
-        let (object, code) = (object::device(name), "no-bridge-mac");
+        let (object, code) = (object::device(name), ProblemCode::NoBridgeMac);
         problems.push(match provider.mac {
             Some(_) => {
-                let what = "Open vSwitch tells no Ethernet address of the bridge now; its flows stay for the one that it had. See \
-                            whether ovs-vswitchd runs";
+                let what = "Open vSwitch reports no MAC address of the bridge now; its flows keep the former one. Check that \
+                 ovs-vswitchd is running";
                 Problem::warning(object, Class::Transient, code, what)
             }
             None => {
-                let what = "Open vSwitch tells no Ethernet address of the bridge yet, so its flows cannot be made, and \
-                            what needs them is not announced; see whether ovs-vswitchd runs";
+                let what = "Open vSwitch reports no MAC address of the bridge yet, so the agent cannot create its flows and \
+                 does not announce addresses that need them; check that ovs-vswitchd is running";
                 Problem::error(object, Class::Transient, code, what)
             }
         });

@@ -10,7 +10,8 @@ use ovsdb::Uuid;
 
 use super::draft::Draft;
 use super::networks::Networks;
-use super::{Named, Reason};
+use super::{NamedRow, Reason};
+use crate::ProblemCode;
 use crate::bgp::snapshot::{is_lost, opted_out};
 
 pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) {
@@ -20,19 +21,19 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) {
             PortType::Vif | PortType::Virtual => {}
             PortType::Other(kind) => {
                 let what = format!(
-                    "it is bound here and of the type {kind:?}, which this version does not know, so it is not exposed; see whether \
-                     there is a newer one"
+                    "it is bound here and of the type {kind:?}, which this version does not know, so it is not exposed; look \
+                     for a newer version"
                 );
-                draft.stray(port, "unknown-port-type", what);
+                draft.stray(port, ProblemCode::UnknownPortType, what);
                 continue;
             }
             _ => continue,
         }
         let Some(network) = networks.of(port.datapath.uuid()) else {
             if is_lost(snapshot, port) {
-                let what = "it is bound here, and the Southbound database has no switch for it, so it is not exposed; see whether \
-                            ovn-northd runs";
-                draft.stray(port, "no-datapath", what);
+                let what = "it is bound here, and the Southbound database has no switch for it, so it is not exposed; check \
+                 that ovn-northd is running";
+                draft.stray(port, ProblemCode::NoDatapath, what);
             }
             continue;
         };
@@ -41,7 +42,12 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, me: Uuid) {
         }
         draft.read(port);
         for ip in port.ips() {
-            draft.wire(ip, network, None, Reason::ProviderPort { port: Named::new(&port.logical_port, row) });
+            draft.wire(
+                ip,
+                network,
+                None,
+                Reason::ProviderPort { port: NamedRow::new(&port.logical_port, row) },
+            );
             if let (IpAddr::V6(ip), PortType::Virtual) = (ip, &port.kind) {
                 draft.proxy(ip, network);
             }

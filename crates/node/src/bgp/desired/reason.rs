@@ -1,4 +1,4 @@
-//! Why an address is exposed: which rule, because of which rows.
+//! The reason for exposing an address: the rule, and the rows that match it.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -9,27 +9,27 @@ use serde::{Serialize, Serializer};
 
 /// A row, by the name people know it by and by its UUID.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Named {
+pub struct NamedRow {
     /// The logical port's, or the load balancer's.
     pub name: Str,
     /// The row.
     pub row: Uuid,
 }
 
-impl Named {
+impl NamedRow {
     /// Names a row.
     pub fn new(name: &Str, row: Uuid) -> Self {
         Self { name: name.clone(), row }
     }
 }
 
-impl fmt::Display for Named {
+impl fmt::Display for NamedRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
 }
 
-impl Serialize for Named {
+impl Serialize for NamedRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Shown<'a> {
@@ -40,40 +40,40 @@ impl Serialize for Named {
     }
 }
 
-/// Why an address is exposed.
+/// The reason for exposing an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "rule", rename_all = "kebab-case")]
 pub enum Reason {
     /// D1: a port of a provider network is bound here.
     ProviderPort {
         /// The port.
-        port: Named,
+        port: NamedRow,
     },
     /// D2: a router's gateway port is bound here.
     Gateway {
         /// The gateway port.
-        port: Named,
+        port: NamedRow,
     },
     /// D3: a router translates it for a port that is bound here.
     Nat {
         /// The provider network's port to the router.
-        port: Named,
+        port: NamedRow,
         /// The port that it is translated for, or the router's gateway port; none for a router that is here as a whole.
-        resident: Option<Named>,
+        resident: Option<NamedRow>,
     },
     /// D5: a port of a subnet behind a gateway that is bound here has it.
     TenantPort {
         /// The port.
-        port: Named,
+        port: NamedRow,
         /// The gateway port.
-        gateway: Named,
+        gateway: NamedRow,
     },
     /// D6: a load balancer behind a gateway that is bound here has it.
     LoadBalancer {
         /// The load balancer.
-        load_balancer: Named,
+        load_balancer: NamedRow,
         /// The gateway port.
-        gateway: Named,
+        gateway: NamedRow,
     },
 }
 
@@ -90,7 +90,7 @@ impl Reason {
     }
 
     /// The row that has the address.
-    pub fn row(&self) -> &Named {
+    pub fn row(&self) -> &NamedRow {
         match self {
             Self::ProviderPort { port }
             | Self::Gateway { port }
@@ -100,7 +100,7 @@ impl Reason {
         }
     }
 
-    /// What kind of thing the address belongs to, in the words that operators of ovn-bgp-agent search their logs for.
+    /// The kind of object that has the address, as ovn-bgp-agent logs it, because operators search their logs for it.
     pub fn noun(&self) -> &'static str {
         match self {
             Self::ProviderPort { .. } => "logical port with ip",

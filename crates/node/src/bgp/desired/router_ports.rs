@@ -1,4 +1,5 @@
-//! What the ports of routers say. Where one cannot be read, what it said before stands: all that is behind it hangs on it.
+//! The ports of routers, parsed. If a row does not parse any more, its last parsed value stays in use: everything behind the port depends
+//! on it.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -9,8 +10,9 @@ use reconcile::{Class, ObjectId, Problem};
 
 use super::draft::Draft;
 use super::malformed::malformed;
+use crate::ProblemCode;
 
-/// What a router's port says.
+/// The parsed row of a router's port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouterPort {
     /// Its Ethernet address.
@@ -25,7 +27,7 @@ pub(super) fn read(draft: &mut Draft<'_>, port: &PortBinding) -> RouterPort {
     let mut said = RouterPort { mac: port.ethernet(), addresses: fixed.collect() };
     if let Some(what) = malformed(port) {
         let object = ObjectId::new("port", port.logical_port.clone());
-        draft.report(Problem::error(object, Class::Refused, "bad-addresses", what));
+        draft.report(Problem::error(object, Class::Refused, ProblemCode::BadAddresses, what));
         // All that is behind it, and not only its own addresses.
         draft.doubts.of_all();
         if let Some(before) = draft.snapshot.before.router_ports.get(&port.logical_port) {

@@ -16,7 +16,8 @@ use super::draft::Draft;
 use super::gateways::Gateway;
 use super::networks::Networks;
 use super::router_ports;
-use super::{Decision, Named, Subnet, is_gua, is_of_its_link};
+use super::{Decision, NamedRow, Subnet, is_gua, is_of_its_link};
+use crate::ProblemCode;
 use crate::bgp::config::{Config, Tenants};
 use crate::bgp::northbound::TRANSLATED;
 use crate::bgp::snapshot::opted_out;
@@ -26,7 +27,7 @@ use crate::part::object;
 pub(super) struct TenantSwitch {
     pub(super) switch: Uuid,
     pub(super) nets: Vec<IpNet>,
-    pub(super) gateway: Named,
+    pub(super) gateway: NamedRow,
 }
 
 pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, gateways: &[Gateway]) -> Vec<TenantSwitch> {
@@ -34,7 +35,7 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, gateways: &[Gat
     if snapshot.config.tenants() == Tenants::Hidden {
         return Vec::new();
     }
-    let mut switches: BTreeMap<(Uuid, &Named), TenantSwitch> = BTreeMap::new();
+    let mut switches: BTreeMap<(Uuid, &NamedRow), TenantSwitch> = BTreeMap::new();
     for gateway in gateways {
         let mut router_ports: Vec<_> = snapshot
             .ports_on(gateway.router)
@@ -55,7 +56,7 @@ pub(super) fn expose(draft: &mut Draft<'_>, networks: &Networks, gateways: &[Gat
                 if !wanted(&snapshot.config, net, &[peer, port]) || is_of_its_link(net.addr()) {
                     continue;
                 }
-                let name = Named::new(&port.logical_port, row);
+                let name = NamedRow::new(&port.logical_port, row);
                 if let Some(problem) = draft.subnet_refusal(net, &name) {
                     draft.report(problem);
                     continue;
@@ -108,7 +109,7 @@ fn enter(draft: &mut Draft<'_>, net: IpNet, subnet: Subnet) -> bool {
         draft.decision.subnets.insert(net, subnet);
         return true;
     };
-    let is_there = |net: &IpNet, port: &Named| {
+    let is_there = |net: &IpNet, port: &NamedRow| {
         draft.snapshot.before.subnets.get(net).is_some_and(|before| before.port.name == port.name)
     };
     let known = draft.decision.subnets[&other].port.clone();
@@ -125,7 +126,12 @@ fn enter(draft: &mut Draft<'_>, net: IpNet, subnet: Subnet) -> bool {
         "router port {refused} has it, and router port {kept} a subnet with the same addresses; only the latter is exposed. \
          Give them different prefixes, or opt one out with meridian:advertise=false on its switch port"
     );
-    draft.report(Problem::error(object::subnet(refused_net), Class::Refused, "overlapping-subnet", what));
+    draft.report(Problem::error(
+        object::subnet(refused_net),
+        Class::Refused,
+        ProblemCode::OverlappingSubnet,
+        what,
+    ));
     draft.decision.subnets.get(&net).is_some_and(|entered| entered.port == kept && refused_net != net)
 }
 

@@ -12,7 +12,7 @@ use ovn::sb::{LoadBalancer, PortBinding};
 
 use super::draft::Draft;
 use super::subnets::{TenantSwitch, wanted};
-use super::{Named, Reason};
+use super::{NamedRow, Reason};
 use crate::bgp::config::Advertisement;
 use crate::bgp::snapshot::{is_vip_port, opted_out};
 
@@ -36,7 +36,7 @@ pub(super) fn expose(draft: &mut Draft<'_>, switches: &[TenantSwitch]) {
             for ip in port.ips() {
                 let Some(net) = nets.iter().find(|net| net.contains(&ip)) else { continue };
                 if wanted(&snapshot.config, IpNet::from(ip), &[port]) {
-                    let port = Named::new(&port.logical_port, row);
+                    let port = NamedRow::new(&port.logical_port, row);
                     draft.cover(ip, *net, Reason::TenantPort { port, gateway: gateway.clone() });
                 }
             }

@@ -7,5 +7,6 @@ mod networks;
 mod properties;
 mod provider;
 mod reserved;
+mod saving;
 mod tenants;
 pub(crate) mod world;

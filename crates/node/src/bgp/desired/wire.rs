@@ -15,13 +15,13 @@ use crate::bgp::snapshot::Snapshot;
 use crate::frr::Redistribute;
 use crate::kernel::state::Rule;
 use crate::kernel::{self, Dev, Family, Hop, Knob, Link, Own, Select, Sysctl, Table};
-use crate::plane::unclaimed::Unclaimed;
+use crate::plane::unclaimed::UnclaimedAnnouncements;
 use crate::{flows, frr, plane};
 
 /// The prefix of the IPv6 addresses that make bridges speak NDP.
 const BRIDGE_PREFIX: [u16; 6] = [0xfd53, 0xd91e, 0x400, 0x7f17, 0, 0];
 
-/// What the node's data plane must be for a decision to come true.
+/// The desired data plane of a decision.
 pub fn wire(snapshot: &Snapshot, decision: &Decision) -> plane::Desired {
     let config = &*snapshot.config;
     plane::Desired {
@@ -68,8 +68,8 @@ pub fn rewire(
     wired
 }
 
-/// What is to stay though nobody wants it; nothing where nothing is announced at all.
-fn unclaimed(decision: &Decision) -> Option<Unclaimed> {
+/// The announcements that stay although no row has them; `None` if nothing is announced at all.
+fn unclaimed(decision: &Decision) -> Option<UnclaimedAnnouncements> {
     match &decision.inherited {
         Inherited::Doubted(unclaimed) if decision.silence.is_none() => Some(unclaimed.clone()),
         _ => None,

@@ -1,4 +1,4 @@
-//! What the rows that have an address say of it: who has to announce it because of each, or what keeps everybody from it.
+//! The rows that have an address: each names the chassis that must announce it, or the reason why no chassis does.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -17,17 +17,17 @@ use crate::bgp::snapshot::{Role, Snapshot, is_vip_port, opted_out, router_port_n
 use crate::connections::OvnDatabase;
 use crate::part::object;
 
-/// What one row says.
-pub(super) struct Said {
+/// The conclusion from one row.
+pub(super) struct RowAnswer {
     /// The rule that it is of.
     pub(super) rule: &'static str,
-    /// What it comes to, in a sentence without its end.
+    /// The conclusion, as a sentence without its full stop.
     pub(super) text: String,
     /// Whether another chassis has to announce the address because of it.
     pub(super) elsewhere: bool,
 }
 
-/// Where something is.
+/// The chassis of a port, or the reason why it has none.
 enum At<'s> {
     Here,
     /// On another chassis.
@@ -37,24 +37,24 @@ enum At<'s> {
 }
 
 /// Somebody who asks about an address.
-pub(super) struct Asking<'s> {
+pub(super) struct AddressQuery<'s> {
     snapshot: &'s Snapshot,
     decision: &'s Decision,
     ip: IpAddr,
     me: Option<Uuid>,
-    said: Vec<Said>,
-    /// What the address would stand on, if that could be used.
+    said: Vec<RowAnswer>,
+    /// The object that the address depends on, if it could be used.
     pub(super) stands_on: BTreeSet<ObjectId>,
 }
 
-impl<'s> Asking<'s> {
+impl<'s> AddressQuery<'s> {
     pub(super) fn new(snapshot: &'s Snapshot, decision: &'s Decision, ip: IpAddr) -> Self {
         let (said, stands_on) = Default::default();
         Self { snapshot, decision, ip, me: snapshot.me(), said, stands_on }
     }
 
     /// Asks every row that has the address.
-    pub(super) fn ask(&mut self) -> Vec<Said> {
+    pub(super) fn ask(&mut self) -> Vec<RowAnswer> {
         for (_, port) in self.snapshot.sb.table::<PortBinding>().iter() {
             if port.ips().contains(&self.ip) {
                 self.port(port);
@@ -66,7 +66,7 @@ impl<'s> Asking<'s> {
     }
 
     fn say(&mut self, rule: &'static str, text: String) {
-        self.said.push(Said { rule, text, elsewhere: false });
+        self.said.push(RowAnswer { rule, text, elsewhere: false });
     }
 
     /// Says that it is up to another chassis, what else keeps it from being announced, or what keeps it from being so here.
@@ -79,7 +79,7 @@ impl<'s> Asking<'s> {
                 (format!("is bound to chassis {name}, which has to announce it"), true)
             }
         };
-        self.said.push(Said { rule, text: format!("{head} {text}"), elsewhere });
+        self.said.push(RowAnswer { rule, text: format!("{head} {text}"), elsewhere });
     }
 
     fn at(&self, port: &'s PortBinding) -> At<'s> {
@@ -116,7 +116,7 @@ impl<'s> Asking<'s> {
         ports.find(|port| port.kind == PortType::Localnet)
     }
 
-    /// Why this node does not have a provider network.
+    /// The reason why this node does not have a provider network.
     fn no_network(&mut self, localnet: &PortBinding) -> String {
         let physnet = localnet.options.get("network_name").map_or("", |name| name.as_str());
         match self.snapshot.mappings().bridge(physnet) {
@@ -213,7 +213,7 @@ impl<'s> Asking<'s> {
             .filter(|balancer| balancer.vips.keys().filter_map(Text::value).any(|vip| ips.contains(&vip.ip)))
     }
 
-    /// Where the gateway is of a router through which a tenant's switch has the address.
+    /// The chassis of the gateway of a router that leads to a tenant's switch with the address.
     fn gateway(&self, port: &PortBinding) -> Result<At<'s>, &'static str> {
         let mut why = "its network is behind no router that has a gateway";
         let mut found = None;

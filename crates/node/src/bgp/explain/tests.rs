@@ -4,12 +4,12 @@ use super::*;
 use crate::bgp::desired::decide;
 use crate::bgp::desired::tests::world::World;
 
-/// What is told where everything is as decided.
+/// The explanation if everything is as decided.
 fn explained(world: &World, ip: &str) -> Vec<String> {
     told(world, ip, true).text
 }
 
-/// What is told where what is decided is there, or nothing is.
+/// The explanation if everything decided is in place, or nothing is.
 fn told(world: &World, ip: &str, done: bool) -> Explanation {
     let snapshot = world.snapshot();
     let decision = decide(&snapshot).value;
@@ -242,7 +242,7 @@ fn a_load_balancer_says_which_gateway_it_is_behind_and_where_that_is() {
 #[test]
 fn what_could_not_be_looked_at_is_said_and_nothing_is_concluded_from_it() {
     let sight =
-        Sight { no_rows: Some("the database does not answer".into()), no_frr: Some("bgpd is away".into()) };
+        Sight { no_rows: Some("the database does not reply".into()), no_frr: Some("bgpd is away".into()) };
     let explained = |ip: &str| {
         let snapshot = vm1("ch-a").snapshot();
         let decision = decide(&snapshot).value;
@@ -252,9 +252,7 @@ fn what_could_not_be_looked_at_is_said_and_nothing_is_concluded_from_it() {
     };
     let unknown = explained("172.24.4.77");
     assert!(
-        unknown.contains(
-            "Could not look for it in all of OVN's Southbound database (the database does not answer)"
-        ),
+        unknown.contains("Cannot search all of OVN's Southbound database (the database does not reply)"),
         "{unknown}"
     );
     assert!(!unknown.contains("Nothing in OVN's"), "{unknown}");
@@ -264,5 +262,5 @@ fn what_could_not_be_looked_at_is_said_and_nothing_is_concluded_from_it() {
         known.contains("but FRR announces nothing new: bgpd is away.") && !known.contains("is announced by"),
         "{known}"
     );
-    assert!(known.contains("Could not look whether another chassis has it, too"), "{known}");
+    assert!(known.contains("Cannot check whether another chassis has it, too"), "{known}");
 }

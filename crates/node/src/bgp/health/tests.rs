@@ -4,7 +4,7 @@ use super::*;
 use crate::flows::BridgeFlows;
 use crate::frr::BgpdState;
 
-/// What differs from a node on which all is well.
+/// The difference to a healthy node.
 #[derive(Default)]
 struct Case {
     problems: Vec<Problem>,
@@ -94,15 +94,15 @@ fn each_promise_that_is_broken_is_said_once_and_in_words() {
         (
             "database",
             Case { lost: Some((65, "no answer")), ..case() },
-            "OVN_Southbound is not in sync since 65 s (no answer)",
+            "OVN_Southbound has been out of sync for 65 s (no answer)",
         ),
         ("no neighbour", Case { frr: Some(bgpd(&[])), ..case() }, "FRR has no BGP neighbour"),
         (
             "none up",
             Case { frr: Some(bgpd(&[("100.64.1.0", false)])), ..case() },
-            "no BGP session is established, so nobody hears of any address; down: 100.64.1.0",
+            "no BGP session is established, so no address reaches the fabric; down: 100.64.1.0",
         ),
-        ("hung", Case { open: Some(4), ..case() }, "FRR has not answered for 4 s: bgpd answered 2 s ago"),
+        ("hung", Case { open: Some(4), ..case() }, "FRR has not replied for 4 s: bgpd answered 2 s ago"),
         ("silent", Case { frr: silent(), ..case() }, "bgpd does not answer (connection refused)"),
         (
             "silent, reported",
@@ -147,9 +147,9 @@ fn each_promise_that_is_broken_is_said_once_and_in_words() {
         (
             "switch",
             Case { seen: Some(Some(Seen::Silent("gone".into()))), ..case() },
-            "br-ex: the way into OVN is not known",
+            "br-ex: the path into OVN is not known",
         ),
-        ("not looked at", Case { seen: Some(None), ..case() }, "br-ex: its flows were not looked at"),
+        ("not looked at", Case { seen: Some(None), ..case() }, "br-ex: its flows were not observed"),
     ] {
         let (trouble, broken) = told(case);
         assert!(trouble.len() == 1 && trouble[0].contains(words), "{what}: {trouble:?}");
@@ -189,7 +189,7 @@ fn every_promise_has_a_line() {
             "FRR carries announcements: bgpd answered 2 s ago, zebra serves it",
             "BGP sessions: 1 of 2 established; down: 100.64.2.0",
             "announced: 3 of 3 addresses and prefixes",
-            "br-ex: packets find their way into OVN and back",
+            "br-ex: packets reach OVN and return",
         ]
     );
 }

@@ -1,4 +1,4 @@
-//! Who is where. Northbound rows name a chassis by its `system-id`, a host by its name; in the Southbound both are one row.
+//! The chassis of each port. Northbound rows name a chassis by its `system-id` or a host by its name; in the Southbound both are one row.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -1,6 +1,6 @@
 //! The Northbound database, read as if it were the Southbound: for `driver = nb_ovn_bgp_driver`.
 //!
-//! What is decided does not depend on where its rows come from, so there are no rules here. [`Mirror`] makes the rows that
+//! Decisions do not depend on the source of their rows, so there are no rules here. [`Mirror`] derives the rows that
 //! ovn-northd and the ovn-controllers would write to the Southbound, as far as decisions look at them, and keeps them up to date:
 //! it looks at what has changed. Of most rows nothing but the row itself matters; routers and load balancers, of which there are
 //! few, are made anew when anything about them changes.
@@ -12,7 +12,7 @@
 //! | `routers`, `nat` | `Port_Binding` of both sides of a router's port and of its gateway, with the addresses it translates |
 //! | `balancers` | `Load_Balancer` |
 //!
-//! Where a row cannot be read, the Southbound's would have the same text, and is reported by the rule that looks at it.
+//! If a row does not parse, the Southbound's would have the same string; the rule that reads it reports the problem.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -37,7 +37,7 @@ use ovsdb::{Model, Snapshot, Str, Uuid};
 use super::snapshot::southbound_model;
 use chassis::{Chassis, Own};
 
-/// What is held of the Northbound database: all rows, and of them the columns that are looked at.
+/// The monitored part of the Northbound database: all rows, with the columns that the agent reads.
 pub fn model() -> Model {
     with_tables(Model::new("OVN_Northbound"))
 }
@@ -161,7 +161,7 @@ pub struct Mirror {
     own: Own,
     /// Whether nothing is left out.
     everything: bool,
-    /// What they were last made from.
+    /// Their last inputs.
     seen: Snapshot,
     rows: Replica,
     /// Those of them that are made all together.

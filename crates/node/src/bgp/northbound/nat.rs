@@ -1,5 +1,5 @@
-//! What a router translates, as `nat_addresses` of the switch's port that leads to it: each address with the port whose chassis
-//! answers for it.
+//! The addresses that a router translates, as `nat_addresses` of the switch's port that leads to it: each address with the port
+//! whose chassis answers for it.
 //!
 //! northd lists this where the port's option `nat-addresses` is `router`, as every cloud's management has it. Here the
 //! translations of gateway ports are listed in any case: they are there to be reached.
@@ -17,7 +17,7 @@ use ovsdb::{Set, Str, Uuid};
 use super::routers::{Router, redirect};
 use super::{balancers, is_distributed};
 
-/// What is announced for a router at a switch's port that leads to one of its ports.
+/// The addresses that a router announces at a switch's port that leads to it.
 pub(super) fn addresses(
     router: &Router<'_>,
     (row, port): (Uuid, &LogicalRouterPort),
@@ -67,7 +67,7 @@ fn resident(port: &str) -> String {
 /// Entries in the making. One for each address: a bad one costs itself only.
 struct List<'n> {
     mac: &'n Text<MacAddr>,
-    /// Who answers for what is not distributed.
+    /// The port whose chassis answers for addresses that are not distributed.
     resident: String,
     entries: Vec<Text<NatAddresses>>,
 }

@@ -14,7 +14,7 @@ use ovsdb::{Map, Ref, Snapshot, Str, Uuid, Weak};
 use super::chassis::Chassis;
 use super::{LeadingTo, NEXT_HOPS, TRANSLATED, nat, switch_of, switch_ports};
 
-/// Where northd tells which chassis has a gateway.
+/// The key in which northd writes the chassis of a gateway.
 const HOSTING: &str = "hosting-chassis";
 
 /// A router with what its ports' rows depend on.
@@ -57,7 +57,7 @@ pub(super) fn is_on(router: &LogicalRouter) -> bool {
     router.enabled != Some(false)
 }
 
-/// What routers make.
+/// The rows that follow from routers.
 pub(super) struct Linked {
     /// The port bindings of all routers' ports, and of the switches' ports that lead to them.
     pub(super) rows: BTreeMap<Uuid, PortBinding>,
@@ -118,7 +118,7 @@ fn inner(
     PortBinding { kind: router.kind(), options, chassis: home, ..of_router(router, port, &port.name) }
 }
 
-/// Where a router sends IPv6 packets for everywhere, through one of its ports. For IPv4 nobody asks: ARP is answered for all.
+/// The IPv6 default next hop of a router through one of its ports. IPv4 needs none, because the agent answers ARP for all addresses.
 fn next_hops(router: &Router<'_>, port: &LogicalRouterPort) -> Option<Str> {
     let routes = router.router.static_routes.iter().filter_map(|route| router.nb.get(*route));
     let is_default = |route: &&LogicalRouterStaticRoute| {

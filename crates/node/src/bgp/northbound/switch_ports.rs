@@ -24,7 +24,7 @@ pub(super) fn row(nb: &Snapshot, row: Uuid, chassis: &mut Chassis<'_>) -> Option
     })
 }
 
-/// What northd copies.
+/// The columns that northd copies.
 pub(super) fn binding(port: &LogicalSwitchPort, switch: Uuid) -> PortBinding {
     PortBinding {
         logical_port: port.name.clone(),

@@ -21,7 +21,7 @@ fn lines(want: &Desired, text: &str) -> String {
     part.steps.iter().flat_map(|step| &step.op.lines).cloned().collect::<Vec<_>>().join("\n")
 }
 
-/// What bgpd shows once all lines were entered.
+/// bgpd's configuration after all lines were entered.
 const DONE: &str = "router bgp 64999
  neighbor 10.0.0.1 remote-as external
  !

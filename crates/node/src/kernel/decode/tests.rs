@@ -1,4 +1,4 @@
-//! What is decoded here is what the message library writes.
+//! The decoder agrees with the library that writes the messages.
 
 use proptest::prelude::*;
 use rtnetlink::packet_core::Emitable;

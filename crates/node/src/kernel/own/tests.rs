@@ -1,7 +1,7 @@
 //! Tests of what is ours.
 
 use super::*;
-use crate::kernel::seen::Wire;
+use crate::kernel::observed::Wire;
 use crate::kernel::state::{Hop, Select};
 
 fn address(dev: &str, net: &str) -> Address {

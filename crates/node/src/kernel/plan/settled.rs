@@ -1,4 +1,4 @@
-//! What was found to be as wanted, and what has changed since.
+//! The last state in which observed and desired state were equal, and the changes since.
 //!
 //! A plan for everything looks at everything. But mostly all was as wanted a moment ago, and one address has changed since: on the
 //! side of what is wanted, or because somebody deleted its rule. Then a plan for that address is the plan for everything. What
@@ -16,25 +16,30 @@ use imbl::ordset::DiffItem;
 use ipnet::IpNet;
 
 use super::{Focus, Planner, whole};
+use crate::kernel::observed::{Kind, Observed, SeenLink, SeenRoute, SeenRule, is_host, protocol};
 use crate::kernel::op::Op;
-use crate::kernel::seen::{Kind, Observed, SeenLink, SeenRoute, SeenRule, is_host, protocol};
 use crate::kernel::state::{Address, Desired, Dev, Rule, Select, Table};
 use crate::kernel::tables::Tables;
 use crate::part::Part;
 use crate::part::keep::Keep;
 use crate::part::kind::Kind as Counted;
 
-/// What was wanted and what was there when the one was as the other.
+/// The desired and the observed state when they last agreed.
 #[derive(Debug, Clone)]
-pub struct Settled {
+pub struct SettledKernel {
     want: Desired,
     have: Arc<Observed>,
     tables: Tables,
 }
 
-/// What leads from `have` to `want`, by way of what is known to be settled. Gives the same as [`plan`](super::plan) but for the
-/// order within phases, and notes if nothing is left to do.
-pub fn plan(settled: &mut Option<Settled>, want: &Desired, keep: &Keep, have: &Arc<Observed>) -> Part<Op> {
+/// The steps from `have` to `want`, starting from the settled state. The result equals that of [`plan`](super::plan) except for the order
+/// within phases. If nothing is left to do, this state becomes the settled one.
+pub fn plan(
+    settled: &mut Option<SettledKernel>,
+    want: &Desired,
+    keep: &Keep,
+    have: &Arc<Observed>,
+) -> Part<Op> {
     if !keep.is_empty() {
         return super::plan(want, keep, have);
     }
@@ -53,12 +58,12 @@ pub fn plan(settled: &mut Option<Settled>, want: &Desired, keep: &Keep, have: &A
     let part = whole(want, keep, have, &tables);
     let native = |route: &SeenRoute| route.protocol == protocol::OVN;
     if done(&part) && !have.routes.iter().any(native) {
-        *settled = Some(Settled { want: want.clone(), have: Arc::clone(have), tables });
+        *settled = Some(SettledKernel { want: want.clone(), have: Arc::clone(have), tables });
     }
     part
 }
 
-impl Settled {
+impl SettledKernel {
     /// The plan for the addresses that have changed, if nothing else has.
     fn narrow(&self, want: &Desired, keep: &Keep, have: &Observed) -> Option<Part<Op>> {
         let mut hosts = BTreeSet::new();
@@ -172,7 +177,7 @@ fn decide_on_neighbours(have: &Observed, hosts: &BTreeSet<IpAddr>) -> bool {
     have.neighbours.keys().any(|(_, ip)| hosts.contains(ip)) || have.proxies.iter().any(|(_, ip)| near(ip))
 }
 
-/// What is in one of two sets.
+/// The members of exactly one of two sets.
 fn changed<'a, T: Ord + Clone>(old: &'a OrdSet<T>, new: &'a OrdSet<T>) -> impl Iterator<Item = &'a T> {
     old.diff(new).map(|difference| match difference {
         DiffItem::Add(item) | DiffItem::Remove(item) => item,

@@ -3,7 +3,7 @@
 use reconcile::ObjectId;
 
 use super::*;
-use crate::kernel::seen::SeenRule;
+use crate::kernel::observed::SeenRule;
 use crate::kernel::state::{Address, Knob, Sysctl};
 use crate::kernel::tables::RtTables;
 

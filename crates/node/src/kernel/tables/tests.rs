@@ -1,7 +1,7 @@
 //! Tests of the choice of tables.
 
 use super::*;
-use crate::kernel::seen::{SeenRoute, SeenRule};
+use crate::kernel::observed::{SeenRoute, SeenRule};
 use crate::kernel::state::{Hop, Link, Select};
 
 fn want(bridges: &[&str]) -> Desired {

@@ -12,7 +12,7 @@ use crate::part::kind::Count;
 use crate::part::kind::Kind;
 use crate::part::object;
 use crate::plane::VlanDevice;
-use crate::plane::unclaimed::Unclaimed;
+use crate::plane::unclaimed::UnclaimedAnnouncements;
 use model::{Choice, World, desired};
 
 fn all_on_bridge() -> Choice {
@@ -37,7 +37,7 @@ fn nothing() -> Choice {
 
 /// A plan by way of what is settled, which is the one that looks at everything.
 pub(crate) fn planned(
-    settled: &mut Option<Settled>,
+    settled: &mut Option<SettledKernel>,
     want: &Desired,
     keep: &BTreeSet<ObjectId>,
     have: &Observed,
@@ -63,7 +63,7 @@ fn what_may_be_of_what_cannot_be_read_is_not_withdrawn() {
     let (all, none) = (desired(&all_on_bridge()), desired(&nothing()));
     let mut world = World::made(&all);
     let announced: Vec<IpAddr> = world.announced().collect();
-    let withdrawn = |world: &World, unclaimed: Option<Unclaimed>| {
+    let withdrawn = |world: &World, unclaimed: Option<UnclaimedAnnouncements>| {
         let want = Desired { unclaimed, ..none.clone() };
         let plan = plan(&want, &BTreeSet::new(), &world.observed());
         let told = plan.problems.iter().any(|problem| problem.code == "kept-unclaimed");
@@ -71,14 +71,15 @@ fn what_may_be_of_what_cannot_be_read_is_not_withdrawn() {
     };
     let every: BTreeSet<IpAddr> = withdrawn(&world, None).0;
     assert!(announced.iter().all(|ip| every.contains(ip)));
-    assert_eq!(withdrawn(&world, Some(Unclaimed::default())), (BTreeSet::new(), true));
+    assert_eq!(withdrawn(&world, Some(UnclaimedAnnouncements::default())), (BTreeSet::new(), true));
     let (first, may) = (announced[0], Some(vec![announced[0]].into()));
-    let (gone, told) = withdrawn(&world, Some(Unclaimed { may, ..Unclaimed::default() }));
+    let (gone, told) =
+        withdrawn(&world, Some(UnclaimedAnnouncements { may, ..UnclaimedAnnouncements::default() }));
     assert_eq!((&every - &gone, told), ([first].into(), true));
-    let (gone, _) = withdrawn(&world, Some(Unclaimed { may: None, known: vec![first].into() }));
+    let (gone, _) = withdrawn(&world, Some(UnclaimedAnnouncements { may: None, known: vec![first].into() }));
     assert_eq!(gone, [first].into());
     // All steps are taken, and what stays works.
-    let want = Desired { unclaimed: Some(Unclaimed::default()), ..none.clone() };
+    let want = Desired { unclaimed: Some(UnclaimedAnnouncements::default()), ..none.clone() };
     let steps = plan(&want, &BTreeSet::new(), &world.observed());
     world.run(&steps, &|_| false, &mut |_, _| {});
     assert!(announced.iter().all(|ip| world.has_way(*ip)));
@@ -87,7 +88,7 @@ fn what_may_be_of_what_cannot_be_read_is_not_withdrawn() {
     bare.drop_device("br-ex");
     let stranded = bare.stranded();
     assert!(!stranded.is_empty());
-    assert!(withdrawn(&bare, Some(Unclaimed::default())).0.is_superset(&stranded));
+    assert!(withdrawn(&bare, Some(UnclaimedAnnouncements::default())).0.is_superset(&stranded));
 }
 
 /// Whether a VLAN device that lost the address by which it is known to be ours stands in the way of a port: that is reported, and

@@ -103,7 +103,7 @@ fn one_gives_way_to_the_other_and_nothing_is_announced_meanwhile() {
 #[test]
 fn the_address_of_the_bridge_is_that_of_its_ports() {
     let want = want(VlanDevice::Internal);
-    let arranged = Arranged::new(&want, &World::bare().observed());
+    let arranged = ArrangedVlans::new(&want, &World::bare().observed());
     assert_eq!(arranged.ports[DEV].mac, want.flows["br-ex"].mac);
     assert_eq!(arranged.kernel.links[DEV], Link::Port { bridge: "br-ex".into() });
 }

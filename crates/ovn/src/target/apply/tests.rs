@@ -2,8 +2,11 @@
 
 use std::collections::VecDeque;
 
+use ovsdb::Committed;
+
 use super::*;
 use crate::nb;
+use crate::target::{Ownership, Rules};
 
 /// A database that rejects transactions as the test demands, and records them.
 #[derive(Default)]
@@ -179,7 +182,7 @@ fn maps_change_by_key_and_sets_by_member() {
         Op::Put { row: row(1), column: "options", elements: map.clone() },
         Op::Take { row: row(1), column: "options", elements: keys },
     );
-    let composed = Composed::of([&put, &take].into_iter());
+    let composed = RowWrites::of([&put, &take].into_iter());
     assert_eq!(composed.steps, [vec![0, 1]]);
     let mut txn = Transaction::new();
     composed.ops[0].add_to(&mut txn);

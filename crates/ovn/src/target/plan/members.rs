@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 
 use ovsdb::Uuid;
 use ovsdb::model::ColumnSpec;
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
+use ovsdb::wire::Atom;
+use ovsdb::wire::Datum;
 use reconcile::ObjectId;
 
 use super::Planner;
-use crate::target::desired::{Want, Wanted};
+use crate::target::desired::{Want, WantedRow};
 use crate::target::element::{Element, atoms};
 use crate::target::op::Op;
 use crate::target::state::{Row, RowId};
@@ -46,7 +46,7 @@ impl<'a> Planner<'a> {
         at: usize,
         spec: &'static ColumnSpec,
         spoken: &[&'a Want],
-        wanted: &'a Wanted,
+        wanted: &'a WantedRow,
         row: &dyn Row,
     ) {
         let surplus = match self.moved(id, at, spec, wanted, row) {
@@ -56,11 +56,27 @@ impl<'a> Planner<'a> {
         // Claims of members are not a claim of the whole column. Its other elements may be wanted by other programs.
         let Some(speaker) = spoken.first() else { return };
         for atom in surplus {
-            if !self.is_ours(spec, &atom) || self.goes_by_itself(spec, &atom) {
+            if !self.is_ours(spec, &atom) {
                 continue;
             }
             let object = self.holder(spec, &atom).unwrap_or_else(|| speaker.object.clone());
-            self.takes.entry((id, spec.name, object)).or_default().push(Element::Atom(atom));
+            let takes = if self.is_lapsing(spec, &atom) { &mut self.lapsing } else { &mut self.takes };
+            takes.entry((id, spec.name, object)).or_default().push(Element::Atom(atom));
+        }
+    }
+
+    /// Removes weak references to deleted rows where the server would not.
+    ///
+    /// The server clears them, but Open vSwitch 3.1 forgets those of a row that the same transaction changes otherwise: a switch that loses
+    /// a load balancer together with the port of its VIP kept the reference for ever.
+    pub(super) fn take_lapsing(&mut self) {
+        let sets = self.sets.iter().map(|(_, op)| op.row());
+        let elements = self.puts.keys().chain(self.takes.keys()).map(|(row, ..)| *row);
+        let changed: BTreeSet<RowId> = sets.chain(elements).collect();
+        for (place, items) in std::mem::take(&mut self.lapsing) {
+            if changed.contains(&place.0) {
+                self.takes.entry(place).or_default().extend(items);
+            }
         }
     }
 
@@ -71,12 +87,12 @@ impl<'a> Planner<'a> {
         id: RowId,
         at: usize,
         spec: &'static ColumnSpec,
-        wanted: &Wanted,
+        wanted: &WantedRow,
         row: &dyn Row,
     ) -> Option<BTreeSet<Uuid>> {
         let since = self.since.filter(|since| !since.open.troubled.contains(&id))?;
         let (before, had) = (since.want.wanted(id)?, since.have.row(id)?);
-        let speakers = |wanted: &Wanted| {
+        let speakers = |wanted: &WantedRow| {
             let voices = wanted.voices().filter(|want| want.columns.contains(at));
             voices.map(|want| want.row.datum(at).is_empty().then(|| want.object.clone())).collect()
         };
@@ -98,7 +114,7 @@ impl<'a> Planner<'a> {
         id: RowId,
         at: usize,
         spec: &'static ColumnSpec,
-        wanted: &'a Wanted,
+        wanted: &'a WantedRow,
         row: &dyn Row,
         moved: BTreeSet<Uuid>,
     ) -> Vec<Atom> {
@@ -122,7 +138,7 @@ impl<'a> Planner<'a> {
         at: usize,
         spec: &'static ColumnSpec,
         spoken: &[&'a Want],
-        wanted: &'a Wanted,
+        wanted: &'a WantedRow,
         from: Datum,
     ) -> Vec<Atom> {
         let keep = self.keep;

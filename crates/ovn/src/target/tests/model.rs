@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::Atom;
+use ovsdb::wire::DatabaseSchema;
+use ovsdb::wire::Datum;
 use ovsdb::{Table, Uuid};
 
 use crate::nb;

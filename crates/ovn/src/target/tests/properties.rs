@@ -4,16 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ovsdb::Uuid;
-use ovsdb::model::column::Arity;
-use ovsdb::wire::atom::Atom;
-use ovsdb::wire::datum::Datum;
+use ovsdb::model::Arity;
+use ovsdb::wire::Atom;
+use ovsdb::wire::Datum;
 use proptest::prelude::*;
 use reconcile::{ObjectId, Plan};
 
 use super::model::Model;
 use super::ownership;
 use super::world::{Cloud, Meddling, cloud, meddling};
-use crate::target::desired::Wanted;
+use crate::target::desired::WantedRow;
 use crate::target::element::{atoms, pairs, uuids};
 use crate::target::memory::Memory;
 use crate::target::{Desired, Op, RowId, Rules, View, plan};
@@ -82,7 +82,7 @@ fn expected(
     before: &Model,
     after: &Model,
     ours: &BTreeSet<Uuid>,
-    (id, wanted): (RowId, &Wanted),
+    (id, wanted): (RowId, &WantedRow),
     at: usize,
 ) -> Datum {
     let spec = &after.row(id).unwrap().columns()[at];

@@ -6,15 +6,15 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn map(items: impl IntoIterator<Item = (u32, u32)>) -> Sorted<u32, u32> {
-    let mut map = Sorted::default();
+fn map(items: impl IntoIterator<Item = (u32, u32)>) -> SortedMap<u32, u32> {
+    let mut map = SortedMap::default();
     let items: BTreeMap<u32, u32> = items.into_iter().collect();
     map.edit(items.into_iter().map(|(k, v)| (k, Some(v))).collect::<Vec<_>>().into_iter());
     map
 }
 
 /// The arrays of a tree: the addresses of leaves and branches with their lengths. Each level is checked on the way.
-fn arrays(map: &Sorted<u32, u32>) -> Vec<(*const Node<u32, u32>, usize)> {
+fn arrays(map: &SortedMap<u32, u32>) -> Vec<(*const Node<u32, u32>, usize)> {
     fn walk(children: &[Child<u32, u32>], found: &mut Vec<(*const Node<u32, u32>, usize)>) -> usize {
         let depths: Vec<usize> = children
             .iter()
@@ -68,14 +68,15 @@ fn a_value_is_replaced_in_place_unless_a_copy_would_see_it() {
     map.edit([(5_000, Some(4))].into_iter());
     assert!(map.replace(&5_000, &5), "its arrays are not shared any more");
     assert!(!map.replace(&0, &9), "these still are");
-    let values = |map: &Sorted<u32, u32>| [0, 5_000, 199_998].map(|key| *map.get(|k| k.cmp(&key)).unwrap());
+    let values =
+        |map: &SortedMap<u32, u32>| [0, 5_000, 199_998].map(|key| *map.get(|k| k.cmp(&key)).unwrap());
     assert_eq!((values(&copy), values(&map)), ([2, 1, 3], [2, 5, 3]));
 }
 
 #[test]
 fn growing_and_shrinking_one_by_one_keeps_arrays_short_and_few() {
     for order in [|k: u32| k, |k: u32| k.wrapping_mul(0x9E37_79B9), |k: u32| u32::MAX - k] {
-        let mut map = Sorted::default();
+        let mut map = SortedMap::default();
         for k in 0..20_000 {
             map.edit([(order(k), Some(k))].into_iter());
         }

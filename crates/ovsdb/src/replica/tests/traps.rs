@@ -105,12 +105,16 @@ fn what_cannot_be_is_refused_and_nothing_of_it_is_taken_in() {
     let mut replica =
         loaded(&cages(&[(1, r#"{"initial":{"name":"a"}}"#), (2, r#"{"initial":{"pairs":1}}"#)]));
     let with = |row: (u128, &str)| cages(&[(9, r#"{"insert":{"name":"new"}}"#), row]);
-    let held = "the server inserts a row that is already held";
+    let held = "the server inserts a row that the replica already has";
     assert!(refused(&mut replica, &with((1, r#"{"insert":{}}"#))).ends_with(held));
     assert!(refused(&mut replica, &with((2, r#"{"insert":{}}"#))).ends_with(held));
-    assert!(refused(&mut replica, &with((3, r#"{"modify":{}}"#))).contains("changes a row that is not held"));
     assert!(
-        refused(&mut replica, &with((3, r#"{"delete":null}"#))).contains("deletes a row that is not held")
+        refused(&mut replica, &with((3, r#"{"modify":{}}"#)))
+            .contains("changes a row that the replica does not have")
+    );
+    assert!(
+        refused(&mut replica, &with((3, r#"{"delete":null}"#)))
+            .contains("deletes a row that the replica does not have")
     );
     for malformed in [
         r#"{}"#,
@@ -122,11 +126,17 @@ fn what_cannot_be_is_refused_and_nothing_of_it_is_taken_in() {
         r#"[]"#,
         r#"7"#,
     ] {
-        assert!(refused(&mut replica, &with((1, malformed))).contains("not an update"), "{malformed}");
+        assert!(
+            refused(&mut replica, &with((1, malformed))).contains("cannot parse the update of"),
+            "{malformed}"
+        );
     }
-    assert!(refused(&mut replica, "[]").contains("not an update"));
-    assert!(refused(&mut replica, r#"{"Cage":[]}"#).contains("not an update"));
-    assert!(refused(&mut replica, r#"{"Cage":{"no uuid":{"delete":null}}}"#).contains("not an update"));
+    assert!(refused(&mut replica, "[]").contains("cannot parse the update of"));
+    assert!(refused(&mut replica, r#"{"Cage":[]}"#).contains("cannot parse the update of"));
+    assert!(
+        refused(&mut replica, r#"{"Cage":{"no uuid":{"delete":null}}}"#)
+            .contains("cannot parse the update of")
+    );
     let listed = replica.reload(V2, &cages(&[(1, r#"{"modify":{"name":"b"}}"#)])).unwrap_err();
     assert!(matches!(listed, ApplyError::Inconsistent { what: Inconsistency::NotInitial, .. }));
     assert_eq!(replica.snapshot().table::<Cage>().len(), 1);

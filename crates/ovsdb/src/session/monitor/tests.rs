@@ -3,12 +3,12 @@ use serde_json::json;
 use super::*;
 use crate::wire::clause::{Clause, Function};
 
-fn only(n: i64) -> Condition {
-    Condition::Any(vec![Clause::new("n", Function::Equal, crate::wire::atom::Atom::Integer(n))])
+fn only(n: i64) -> AnyCondition {
+    AnyCondition::Any(vec![Clause::new("n", Function::Equal, crate::wire::atom::Atom::Integer(n))])
 }
 
 fn conditions() -> Conditions {
-    Conditions::new([("A".into(), Condition::All), ("B".into(), only(1))])
+    Conditions::new([("A".into(), AnyCondition::All), ("B".into(), only(1))])
 }
 
 fn asked(conditions: &Conditions, table: &str) -> serde_json::Value {
@@ -18,14 +18,14 @@ fn asked(conditions: &Conditions, table: &str) -> serde_json::Value {
 #[test]
 fn what_is_set_is_requested_once_and_then_in_force() {
     let mut c = conditions();
-    assert_eq!(c.set("C", Condition::All), None);
-    assert_eq!(c.set("A", Condition::All), Some(CondSeq(0)), "in force already");
+    assert_eq!(c.set("C", AnyCondition::All), None);
+    assert_eq!(c.set("A", AnyCondition::All), Some(CondSeq(0)), "in force already");
     assert_eq!(c.take_change(), None);
     assert_eq!(c.set("A", only(1)), Some(CondSeq(1)));
     assert_eq!(c.set("A", only(1)), Some(CondSeq(1)));
-    assert_eq!(c.set("B", Condition::None), Some(CondSeq(2)));
+    assert_eq!(c.set("B", AnyCondition::None), Some(CondSeq(2)));
     let change = c.take_change().unwrap();
-    assert_eq!(change, [("A".into(), only(1)), ("B".into(), Condition::None)].into());
+    assert_eq!(change, [("A".into(), only(1)), ("B".into(), AnyCondition::None)].into());
     // There is one request at a time; later changes wait.
     assert_eq!(c.set("A", only(2)), Some(CondSeq(3)));
     assert_eq!(c.take_change(), None);
@@ -78,8 +78,8 @@ fn a_refused_change_is_dropped_and_holds_nothing_up() {
 #[test]
 fn requests_look_like_the_protocol_has_them() {
     let monitored = [
-        Monitored { table: "A".into(), columns: vec!["x".into()], condition: Condition::All },
-        Monitored { table: "B".into(), columns: vec![], condition: Condition::All },
+        MonitoredTable { table: "A".into(), columns: vec!["x".into()], condition: AnyCondition::All },
+        MonitoredTable { table: "B".into(), columns: vec![], condition: AnyCondition::All },
     ];
     let show =
         |method, id| serde_json::to_value(request("d", "m", method, &monitored, &conditions(), id)).unwrap();
@@ -91,6 +91,6 @@ fn requests_look_like_the_protocol_has_them() {
     assert_eq!(show(Method::Cond, None), json!(["d", "m", tables]));
     let plain = json!({"A": [{"columns": ["x"]}], "B": [{"columns": []}]});
     assert_eq!(show(Method::Monitor, None), json!(["d", "m", plain]));
-    let shown = serde_json::to_value(change("m", &[("A".into(), Condition::Any(vec![]))].into())).unwrap();
+    let shown = serde_json::to_value(change("m", &[("A".into(), AnyCondition::Any(vec![]))].into())).unwrap();
     assert_eq!(shown, json!(["m", "m", {"A": [{"where": [false]}]}]), "no clause is no row, not every row");
 }

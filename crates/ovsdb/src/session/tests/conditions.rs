@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::rig::*;
-use crate::model::Condition;
+use crate::model::AnyCondition;
 use crate::session::*;
 
 const ONLY_1: &str = r#"[["n","==",1]]"#;
@@ -192,12 +192,12 @@ fn a_server_that_knows_no_conditions_has_them_in_force_at_once() {
 #[test]
 fn what_is_in_force_already_needs_nothing() {
     let mut rig = Rig::synced(&[]);
-    assert_eq!(rig.session.set_condition(rig.now, "T", Condition::All), CondSeq(0));
+    assert_eq!(rig.session.set_condition(rig.now, "T", AnyCondition::All), CondSeq(0));
     assert!(rig.take_actions().is_empty());
 }
 
 #[test]
 #[should_panic(expected = "table X is not in the model of d")]
 fn a_condition_for_a_table_that_is_not_in_the_model_is_a_mistake_of_the_program() {
-    Rig::synced(&[]).session.set_condition(std::time::Instant::now(), "X", Condition::All);
+    Rig::synced(&[]).session.set_condition(std::time::Instant::now(), "X", AnyCondition::All);
 }

@@ -323,7 +323,7 @@ fn an_update_before_the_reply_is_in_the_reply() {
 
 #[test]
 fn the_first_request_carries_the_conditions_of_the_model() {
-    let model = Model::new("d").table_where::<Item>(Condition::None);
+    let model = Model::new("d").table_where::<Item>(Condition::none());
     let mut rig = Rig::modelled(1, |_| {}, model);
     let params = rig.sync(row(json!({})), false, 0, json!({}));
     assert_eq!(params[2], json!({"T": [{"columns": ["name", "n"], "where": [false]}]}));

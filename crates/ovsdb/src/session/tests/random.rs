@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::rig::*;
-use crate::model::Condition;
+use crate::model::AnyCondition;
 use crate::session::*;
 
 /// Rows by number, each with its column `n`.
@@ -321,7 +321,7 @@ impl World {
             Step::Only(n) => (self.only, self.asked) = (Some(*n), self.rig.only(*n)),
             Step::Everything => {
                 self.only = None;
-                self.asked = self.rig.session.set_condition(self.rig.now, "T", Condition::All);
+                self.asked = self.rig.session.set_condition(self.rig.now, "T", AnyCondition::All);
             }
             Step::Lock(mine) => self.rig.session.lock(self.rig.now, Self::lock_name(*mine), LockMode::Steal),
             Step::Unlock(mine) => self.rig.session.unlock(self.rig.now, Self::lock_name(*mine)),

@@ -233,17 +233,17 @@ fn a_standalone_server() {
     let seq = driver.session.set_condition(Instant::now(), "T", only);
     driver.until("condition", |event| matches!(event, Event::Condition { acked } if *acked == seq));
     assert_eq!(driver.names(), ["a"]);
-    let bad = Condition::Any(vec![crate::wire::clause::Clause::new(
+    let bad = AnyCondition::Any(vec![crate::wire::clause::Clause::new(
         "no",
         Function::Equal,
         crate::wire::atom::Atom::from(1),
     )]);
     driver.session.set_condition(Instant::now(), "T", bad);
     driver.until("refusal", |event| matches!(event, Event::ConditionRefused { .. }));
-    let none = driver.session.set_condition(Instant::now(), "T", Condition::Any(vec![]));
+    let none = driver.session.set_condition(Instant::now(), "T", AnyCondition::Any(vec![]));
     driver.until("condition", |event| matches!(event, Event::Condition { acked } if *acked == none));
     assert_eq!(driver.names(), [""; 0], "no clause is no row");
-    let all = driver.session.set_condition(Instant::now(), "T", Condition::All);
+    let all = driver.session.set_condition(Instant::now(), "T", AnyCondition::All);
     driver.until("condition", |event| matches!(event, Event::Condition { acked } if *acked == all));
     assert_eq!(driver.names(), ["a", "b"]);
 

@@ -11,13 +11,13 @@ fn raw(value: &serde_json::Value) -> Box<RawValue> {
 }
 
 /// A transaction of so many operations, each an object with its number; the server below reads `fail`.
-fn composed(ops: &[serde_json::Value]) -> Composed {
+fn composed(ops: &[serde_json::Value]) -> ComposedTransaction {
     let label = |op: &serde_json::Value| match op.get("lock").and_then(|lock| lock.as_str()) {
         Some(lock) => Label { kind: OpKind::Assert, target: lock.into(), row: None },
-        None => Label { kind: OpKind::Raw, target: Str::default(), row: None },
+        None => Label { kind: OpKind::Comment, target: Str::default(), row: None },
     };
     let text: Vec<String> = ops.iter().map(ToString::to_string).collect();
-    Composed { text: text.join(","), labels: ops.iter().map(label).collect() }
+    ComposedTransaction { text: text.join(","), labels: ops.iter().map(label).collect() }
 }
 
 /// Answers as ovsdb-server does: all or nothing, errors at the operation or behind the last.
@@ -122,7 +122,7 @@ proptest! {
     }
 }
 
-fn single(n: u64) -> Composed {
+fn single(n: u64) -> ComposedTransaction {
     composed(&[json!({"op": "x", "n": n})])
 }
 

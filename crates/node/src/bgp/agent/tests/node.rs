@@ -24,7 +24,7 @@ impl Node {
     fn new() -> Self {
         let mut world = model::World::bare();
         world.frr = model::told_frr();
-        let looks = Looks::new(watch::channel(frr::Answering::default()).1);
+        let looks = Looks::new(watch::channel(frr::FrrReplies::default()).1);
         Self { world: Arc::new(Mutex::new(world)), looks: Arc::new(looks), counts: Counts::default() }
     }
 
@@ -85,7 +85,7 @@ fn problem(bench: &Bench, code: &str) -> bool {
     bench.agent.handle().status().borrow().problems.iter().any(|problem| problem.code == code)
 }
 
-/// So many ports of instances here.
+/// The number of ports of instances here.
 fn crowd(count: u8) -> World {
     let mut world = World::new();
     for n in 0..count {
@@ -169,7 +169,7 @@ fn write_mac(bench: &Bench, port: &str, mac: &str) {
     transact(&bench.southbound, vec![change]);
 }
 
-/// What an agent announced before this one started, with a row that became unreadable meanwhile, and what else is left of it.
+/// Announcements of the previous agent, with a row that became unreadable meanwhile, and the other state that it left.
 #[tokio::test]
 async fn what_works_stays_over_a_restart_though_its_row_cannot_be_read() {
     for (mac, stale_stays) in [("fa:16:3e 172.24.4.11", false), ("garbage", true)] {

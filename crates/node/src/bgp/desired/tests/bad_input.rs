@@ -29,7 +29,7 @@ fn malformed_mac() {
     assert_eq!(fresh.state().len(), 3);
     assert_eq!(fresh.problems(), ["port/vm1 bad-addresses"]);
     let message = fresh.decide().problems.remove(0).message;
-    assert!(message.contains("\"garbage\" cannot be read: ") && message.contains("Northbound"), "{message}");
+    assert!(message.contains("\"garbage\" do not parse: ") && message.contains("Northbound"), "{message}");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn malformed_cidrs() {
     assert_eq!(world.state().len(), 3, "the good item counts");
     assert_eq!(world.problems(), ["port/vm1 bad-cidrs"], "and the other is reported");
     let message = world.decide().problems.remove(0).message;
-    assert!(message.starts_with("\"nonsense\" in its neutron:cidrs cannot be read"), "{message}");
+    assert!(message.starts_with("\"nonsense\" in its neutron:cidrs does not parse"), "{message}");
     world.settle();
     world.external_id("vm1", "neutron:cidrs", "172.24.4.11/24 172.24.4.x/24");
     assert_eq!(world.state().len(), 6, "what was exposed stays");
@@ -160,7 +160,7 @@ fn missing_and_unknown_things() {
     assert_eq!(problems(&world), BTreeSet::new(), "they are another chassis' matter");
 }
 
-/// What OVN has and is not exposed, and what is there for a moment while a cloud's management writes.
+/// Rows that are not exposed, and rows that exist only for a moment while a cloud's management writes.
 #[test]
 fn what_is_not_exposed_is_not_spoken_of() {
     let mut world = two_vms();
@@ -274,7 +274,7 @@ fn malformed_vips() {
     assert_eq!(world.problems(), [""; 0], "it is behind no gateway that is here");
 }
 
-/// What each kind of row that cannot be read may hide of what was announced before the start.
+/// The announcements from before the start that each kind of unreadable row may belong to.
 #[test]
 fn what_was_there_at_the_start_stays_while_rows_that_may_have_it_cannot_be_read() {
     type Edit = fn(&mut World);

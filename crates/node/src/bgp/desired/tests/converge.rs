@@ -14,13 +14,13 @@ use reconcile::ObjectId;
 
 use super::properties::{Edit, apply, edit, told};
 use super::world::World;
-use crate::bgp::desired::{Decided, rewire, wire};
+use crate::bgp::desired::{IncrementalDecision, rewire, wire};
 use crate::flows::{Bridge, Seen};
-use crate::kernel::plan::settled::Settled;
+use crate::kernel::plan::settled::SettledKernel;
 use crate::plane::plan::tests::{model, planned};
 use crate::plane::{self, Desired};
 
-/// What happens.
+/// The event.
 #[derive(Clone, Debug)]
 enum Event {
     /// The Southbound, or a setting, changes.
@@ -31,7 +31,7 @@ enum Event {
     Deleted(u64),
     /// Others add things of their own.
     Foreign,
-    /// What an agent of another day left comes to light.
+    /// The test reveals announcements of an earlier agent.
     Stale,
     /// The agent decides and acts, and is ended after so many operations if it does not get to the end before.
     Run(usize),
@@ -50,11 +50,11 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..24)
 }
 
-/// What the agent remembers from one run to the next.
+/// The state that the agent keeps from one run to the next.
 #[derive(Default)]
 struct Memory {
-    decided: Option<(Decided, Desired)>,
-    settled: Option<Settled>,
+    decided: Option<(IncrementalDecision, Desired)>,
+    settled: Option<SettledKernel>,
 }
 
 impl Memory {
@@ -65,7 +65,7 @@ impl Memory {
         let outcome = rows.decide();
         let want = wire(&snapshot, &outcome.value);
         let (decided, wired) = match self.decided.take() {
-            None => (Decided::new(&snapshot), want.clone()),
+            None => (IncrementalDecision::new(&snapshot), want.clone()),
             Some((last, wired)) => {
                 let before = last.outcome.value.clone();
                 let decided = last.next(&snapshot);

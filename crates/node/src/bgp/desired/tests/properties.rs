@@ -70,7 +70,7 @@ pub(super) fn edit() -> impl Strategy<Value = Edit> {
     ]
 }
 
-/// What the local switch tells of a bridge.
+/// The local switch's report about a bridge.
 pub(super) fn told() -> impl Strategy<Value = Edit> {
     prop_oneof![
         (0..3_u8).prop_map(|which| Edit::Mac { which }),
@@ -156,7 +156,7 @@ pub(super) fn apply(world: &mut World, edit: &Edit) {
     }
 }
 
-/// What is announced has its way: a rule and a route of its own, or those of its subnet; next hops are covered; devices are
+/// Each announcement has its path: a rule and a route of its own, or those of its subnet; next hops are covered; devices are
 /// there.
 fn hangs_together(plane: &plane::Desired) -> Result<(), TestCaseError> {
     let kernel = &plane.kernel;

@@ -10,7 +10,7 @@ const VM1: &[&str] = &["fa:16:3e:00:00:01 172.24.4.10"];
 const STATE1: [&str; 3] = ["A 172.24.4.10", "R 172.24.4.10 br-ex", "T 172.24.4.10 dev br-ex"];
 const NOTHING: [&str; 0] = [];
 
-/// What one exposed IPv4 address of the provider network is.
+/// The state of one exposed IPv4 address of the provider network.
 fn wired(ip: &str) -> Vec<String> {
     vec![format!("A {ip}"), format!("R {ip} br-ex"), format!("T {ip} dev br-ex")]
 }

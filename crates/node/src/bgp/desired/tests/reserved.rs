@@ -1,4 +1,4 @@
-//! What this node lives by is neither wired nor announced, whoever has it in OVN; all else goes on.
+//! Reserved prefixes: the node's own network is neither wired nor announced, whichever row has it; everything else continues.
 
 use std::net::IpAddr;
 
@@ -38,7 +38,7 @@ fn node() -> World {
     world
 }
 
-/// What is refused of a world, and that nothing of it is in what is wanted.
+/// The refused addresses of a world. Checks that the desired state has none of them.
 fn refused(world: &World) -> Vec<String> {
     let problems = world.decide().problems;
     assert!(problems.iter().all(|problem| problem.code == "reserved-prefix"), "{problems:?}");

@@ -15,7 +15,7 @@ fn tenants() -> World {
     world
 }
 
-/// What is there about tenants: everything but the gateway's own.
+/// The state of tenants: everything except the gateway's own.
 fn inner(world: &World) -> Vec<String> {
     let gateway = |line: &String| {
         line.split(' ')

@@ -13,7 +13,7 @@ use ovn::sb::{Chassis, DatapathBinding, Encap, LoadBalancer, LogicalDpGroup, Por
 use ovn::text::Text;
 use ovn::vswitch::{Bridge, Interface, OpenVSwitch, Port};
 use ovsdb::replica::{Replica, UpdateVersion};
-use ovsdb::wire::schema::DatabaseSchema;
+use ovsdb::wire::DatabaseSchema;
 use ovsdb::{Map, Model, Ref, Set, Str, Table, Uuid, Weak};
 use reconcile::{Outcome, Problem};
 use serde_json::{Map as Object, Value, json};
@@ -247,7 +247,7 @@ impl World {
         self.balancers.entry(name.to_owned()).insert_entry(row).into_mut()
     }
 
-    fn southbound(&self) -> Body {
+    pub(crate) fn southbound(&self) -> Body {
         let mut sb = Body::new(self.schema);
         sb.add(&self.chassis);
         sb.add(&self.datapaths);
@@ -403,7 +403,7 @@ impl World {
         problems.iter().map(|problem| format!("{} {}", problem.object, problem.code)).collect()
     }
 
-    /// What is there beside the base, as the scenarios write it.
+    /// The state beside the base, in the form of the scenarios.
     pub(crate) fn state(&self) -> Vec<String> {
         shown(&self.plane())
     }
@@ -532,7 +532,11 @@ impl Body {
     }
 
     pub(crate) fn load(self, model: Model) -> ovsdb::Snapshot {
-        let mut replica = Replica::new(model);
+        self.load_into(&mut Replica::new(model))
+    }
+
+    /// Loads the rows into a replica, which keeps the rows that are equal already.
+    pub(crate) fn load_into(self, replica: &mut Replica) -> ovsdb::Snapshot {
         replica.fit(self.schema).unwrap();
         replica.reload(UpdateVersion::V2, &Value::Object(self.tables).to_string()).unwrap();
         let snapshot = replica.snapshot();

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What there may be of one port of an instance.
+/// The possible states of one port of an instance.
 #[derive(Clone, Debug)]
 struct Instance {
     tenant: bool,

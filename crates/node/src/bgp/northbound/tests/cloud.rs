@@ -222,7 +222,7 @@ impl Cloud {
         Own { system_id, hostname: self.hostname.into() }
     }
 
-    fn body(&self) -> Body {
+    pub(crate) fn body(&self) -> Body {
         let mut body = Body::new(self.schema);
         body.add(&self.global);
         body.add(&self.switches);
@@ -245,7 +245,7 @@ impl Cloud {
         self.body().load(model())
     }
 
-    /// What a mirror makes of it that has seen nothing before, and leaves nothing out.
+    /// The rows of a mirror that has seen nothing before and omits nothing.
     pub(crate) fn mirrored(&self) -> ovsdb::Snapshot {
         let own = self.own();
         Mirror::of_everything(own.clone()).look(&self.northbound(), &own)
@@ -265,7 +265,7 @@ impl Cloud {
         decide(&self.snapshot())
     }
 
-    /// What is there beside the base, as the scenarios write it.
+    /// The state beside the base, in the form of the scenarios.
     pub(crate) fn state(&self) -> Vec<String> {
         let snapshot = self.snapshot();
         shown(&wire(&snapshot, &decide(&snapshot).value))

@@ -224,7 +224,7 @@ fn a_gateway_router() {
     assert_eq!(pair.announced(), ["172.24.4.198", "172.24.4.221"]);
 }
 
-/// Where asked for, subnets whose router translates them on the way out are left out.
+/// With the option, subnets whose router translates them on the way out are not exposed.
 #[test]
 fn translated_subnets() {
     let mut cloud = Cloud::new().tenants();

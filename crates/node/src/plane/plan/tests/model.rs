@@ -10,18 +10,18 @@ use reconcile::{Applied, ObjectId, Plan, Step, StepResult};
 
 use crate::flows::{self, Bridge, Seen, SeenFlow};
 use crate::frr;
-use crate::kernel::seen::{Kind, is_host, protocol, retain};
+use crate::kernel::observed::{Kind, is_host, protocol, retain};
 use crate::kernel::tables::RtTables;
 use crate::kernel::{
     self, Address, Dev, Family, Hop, Knob, Link, Rule, SeenLink, SeenRoute, SeenRule, Select, Sysctl, Table,
 };
-use crate::plane::needs::Ground;
+use crate::plane::preconditions::Ground;
 use crate::plane::{Act, Desired, Observed, Op, VlanDevice};
 use crate::ports::{self, SeenPort};
 
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0xee, 1]);
 
-/// What is exposed: each of eight addresses nowhere, on br-ex, on its VLAN or on br-x; the first two of them are gateways, each
+/// The exposed addresses: each of eight nowhere, on br-ex, on its VLAN or on br-x; the first two of them are gateways, each
 /// with a subnet behind it.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
@@ -38,7 +38,7 @@ fn host(ip: IpAddr) -> IpNet {
     IpNet::from(ip)
 }
 
-/// What is wanted for a choice.
+/// The desired state for a choice.
 pub(crate) fn desired(choice: &Choice) -> Desired {
     let mut want = Desired { vlan_device: choice.vlan_device, ..Desired::default() };
     let kernel = &mut want.kernel;
@@ -139,7 +139,7 @@ pub(crate) struct World {
     without_vlans: bool,
     flows: flows::Observed,
     pub(crate) frr: frr::Observed,
-    /// What was withdrawn and is still to be carried, until a test has the time pass.
+    /// Withdrawn addresses whose packets are still forwarded, until a test advances the time.
     pub(crate) draining: BTreeSet<IpAddr>,
 }
 
@@ -275,7 +275,7 @@ impl World {
         kernel.links.insert("br-ex.50".into(), SeenLink { index: 99, kind: vlan, up: true, master: None });
     }
 
-    /// What is not ours.
+    /// The foreign objects.
     pub(crate) fn foreign(&self) -> impl PartialEq + std::fmt::Debug + use<> {
         let k = &self.kernel;
         let base = |a: &Address| match a.net.addr() {

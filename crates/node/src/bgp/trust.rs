@@ -1,4 +1,4 @@
-//! How far the inputs can be trusted. Told the time and what is there, it says what to doubt, and until when.
+//! The trust in the inputs: from the time and the state of the databases, it derives which inputs to doubt, and until when.
 //!
 //! - Our row in `Chassis` may be gone for a moment, while ovn-controller restarts: `chassis_grace`.
 //! - When it is back, it is another row, and our ports are bound to it one by one: `mass_withdraw_hold`.
@@ -13,7 +13,7 @@ use ovsdb::Uuid;
 
 use super::config::Config;
 
-/// What to doubt now.
+/// The present doubts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doubts {
     /// For how long our row in `Chassis` has been missing.
@@ -24,7 +24,7 @@ pub struct Doubts {
     pub rebinding: bool,
 }
 
-/// How often a database came back so far.
+/// The number of reconnects and loads of a database so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Comings {
     /// It was connected to.
@@ -33,9 +33,9 @@ pub struct Comings {
     pub syncs: u64,
 }
 
-/// What was seen so far.
+/// The observations so far.
 #[derive(Clone, Debug, Default)]
-pub struct Standing {
+pub struct InputTrust {
     me: Option<Uuid>,
     missing_since: Option<Instant>,
     comings: Option<Comings>,
@@ -45,7 +45,7 @@ pub struct Standing {
     rebound_until: Option<Instant>,
 }
 
-impl Standing {
+impl InputTrust {
     /// Takes in what is there now: our row in `Chassis`, and how often the database came back so far.
     pub fn look(&mut self, now: Instant, me: Option<Uuid>, comings: Comings, config: &Config) -> Doubts {
         let before = self.comings.replace(comings);
@@ -73,7 +73,7 @@ impl Standing {
         }
     }
 
-    /// When the doubts change by time alone.
+    /// The time at which the doubts change without a further event.
     pub fn next(&self, now: Instant, config: &Config) -> Option<Instant> {
         let grace = self.missing_since.and_then(|since| since.checked_add(config.chassis_grace));
         let all = [grace, self.guarded_until, self.rebound_until];
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn doubts_begin_and_end() {
-        let (mut standing, config) = (Standing::default(), Config::default());
+        let (mut standing, config) = (InputTrust::default(), Config::default());
         // Where time begins does not matter, so any instant will do.
         #[expect(clippy::disallowed_methods)]
         let start = Instant::now();

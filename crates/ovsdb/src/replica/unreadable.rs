@@ -34,7 +34,7 @@ pub(super) fn take(
                 let (column, problem) = (&*raw.column, &raw.problem);
                 tracing::warn!(
                     table, %uuid, column, %problem,
-                    "a row cannot be read and is left out: correct it, or upgrade this program"
+                    "cannot parse a row, so it is skipped; correct it, or upgrade this program"
                 );
             }
         }
@@ -42,7 +42,7 @@ pub(super) fn take(
     }
     if new > NAMED {
         let more = new - NAMED;
-        tracing::warn!(table, more, "more rows of this table cannot be read");
+        tracing::warn!(table, more, "cannot parse more rows of this table");
     }
 }
 

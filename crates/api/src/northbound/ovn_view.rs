@@ -18,13 +18,13 @@ use crate::report::{self, Agent, Judgement, Refusal, Report, southbound_model};
 
 /// The connections to both databases and the state derived from them. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Sight {
+pub struct OvnView {
     databases: Databases,
     report: watch::Sender<Report>,
     fleet: watch::Receiver<Arc<Fleet>>,
 }
 
-impl Sight {
+impl OvnView {
     /// Opens both connections in the current runtime and follows them until the last clone is dropped. `world` is the state of the store
     /// at the start of the server.
     pub fn open(nb: ClientConfig, sb: ClientConfig, agent_down_time: u32, world: &World) -> Self {
@@ -33,7 +33,7 @@ impl Sight {
         let (fleet, fleets) = watch::channel(Arc::default());
         let observer = ReportObserver { known, report: report.clone(), fleet, agent_down_time };
         let databases = Databases::open(nb, sb, southbound_model(), observer);
-        Sight { databases, report, fleet: fleets }
+        OvnView { databases, report, fleet: fleets }
     }
 
     /// A receiver of OVN's reports.

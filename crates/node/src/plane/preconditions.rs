@@ -12,19 +12,19 @@ use ipnet::IpNet;
 
 use super::state::{Act, Needs, Op};
 use crate::flows::Seen;
-use crate::kernel::way::{Gone, OurRules, There};
+use crate::kernel::paths::{ObservedWays, OurRules, RemovedWays};
 use crate::kernel::{Address, Dev, Family, Hop, SeenRoute, Select, Sysctl};
 use crate::{flows, kernel, ports};
 
-/// What is there, prepared for a batch of steps that are taken together.
+/// The observed state, prepared for a batch of steps that run together.
 pub struct Ground<'a> {
     kernel: &'a kernel::Observed,
     flows: &'a flows::Observed,
-    /// Whose ways have to stay, where it is not those that are announced.
+    /// The addresses whose paths must stay, if these are not the announced ones.
     carried: Option<&'a BTreeSet<IpAddr>>,
-    ways: OnceCell<There<'a>>,
-    /// What steps of the batch, allowed so far, will take away.
-    gone: Gone,
+    ways: OnceCell<ObservedWays<'a>>,
+    /// The objects that the allowed steps of the batch will remove.
+    gone: RemovedWays,
     bare: BTreeSet<Address>,
 }
 
@@ -151,8 +151,8 @@ impl<'a> Ground<'a> {
         self.ways(rules).has_way(ip, &self.gone)
     }
 
-    fn ways(&self, rules: &OurRules) -> &There<'a> {
-        self.ways.get_or_init(|| There::new(rules.clone(), self.kernel))
+    fn ways(&self, rules: &OurRules) -> &ObservedWays<'a> {
+        self.ways.get_or_init(|| ObservedWays::new(rules.clone(), self.kernel))
     }
 
     fn flows(&self, wanted: &[(Dev, flows::Flow)]) -> bool {

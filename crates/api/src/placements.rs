@@ -74,17 +74,17 @@ struct Reschedule;
 
 impl Desire for Reschedule {
     type Snapshot = Inputs;
-    type Desired = Decided;
+    type Desired = LastDecision;
 
-    fn desire(&mut self, inputs: &Inputs) -> Outcome<Decided> {
+    fn desire(&mut self, inputs: &Inputs) -> Outcome<LastDecision> {
         let moves = moves(&inputs.world, &inputs.outside);
-        Outcome::new(Decided { moves, of: (inputs.world.seq(), Arc::clone(&inputs.outside)) })
+        Outcome::new(LastDecision { moves, of: (inputs.world.seq(), Arc::clone(&inputs.outside)) })
     }
 }
 
 /// The placements to change, and the inputs of that decision.
 #[derive(Default)]
-struct Decided {
+struct LastDecision {
     moves: Vec<Move>,
     of: Basis,
 }
@@ -109,16 +109,16 @@ impl fmt::Display for Move {
 
 struct Placements {
     store: Store,
-    /// What the last plan was decided from; behind a mutex because planning does not change the target.
+    /// The inputs of the last plan.
     planned: Basis,
 }
 
 impl Target for Placements {
-    type Desired = Decided;
+    type Desired = LastDecision;
     type Observed = usize;
     type Op = Move;
 
-    fn plan(&mut self, want: &Decided, _keep: &BTreeSet<ObjectId>, placed: &usize) -> Plan<Move> {
+    fn plan(&mut self, want: &LastDecision, _keep: &BTreeSet<ObjectId>, placed: &usize) -> Plan<Move> {
         self.planned = want.of.clone();
         let mut plan = Plan::new(placed + want.moves.len(), *placed);
         for wanted in &want.moves {
@@ -151,7 +151,7 @@ impl Target for Placements {
         match stored.await {
             Ok(_) => Ok(Applied::all_done(plan)),
             Err(fault) => {
-                Err(TargetError::new(Class::Transient, "store where gateways are to be").because(fault))
+                Err(TargetError::new(Class::Transient, "store the placement of gateways").because(fault))
             }
         }
     }

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tracing::{debug, info, warn};
 use uuid::Uuid;
 
-use super::Sight;
+use super::OvnView;
 use crate::model::{Adopted, FloatingIp};
 use crate::resource::agent;
 use crate::store::Store;
@@ -47,7 +47,7 @@ pub(super) async fn forget_neighbours(
             && let Err(error) = sb.commit(&txn).await
         {
             // The entries age out by themselves.
-            debug!(%error, "could not forget neighbours of floating IPs");
+            debug!(%error, "cannot delete the learned MAC addresses of floating IPs");
         }
     }
 }
@@ -55,16 +55,16 @@ pub(super) async fn forget_neighbours(
 /// Removes the chassis of deleted agents from the Southbound.
 pub(super) async fn remove_agents(
     mut worlds: watch::Receiver<World>,
-    sight: Sight,
+    ovn: OvnView,
     mut held: watch::Receiver<LockState>,
 ) {
-    let mut reports = sight.report();
+    let mut reports = ovn.report();
     loop {
         let (world, report) = (worlds.borrow_and_update().clone(), reports.borrow_and_update().clone());
         let mut failed = false;
         if *held.borrow_and_update() == LockState::Held {
             for agent in agent::removed(&world, &report) {
-                match sight.remove_chassis(agent).await {
+                match ovn.remove_chassis(agent).await {
                     Ok(true) => info!(chassis = agent.chassis, "removed the chassis of a deleted agent"),
                     Ok(false) => {
                         debug!(
@@ -74,7 +74,7 @@ pub(super) async fn remove_agents(
                         failed = true;
                     }
                     Err(error) => {
-                        warn!(%error, chassis = agent.chassis, "could not remove the chassis of a deleted agent");
+                        warn!(%error, chassis = agent.chassis, "cannot remove the chassis of a deleted agent");
                         failed = true;
                     }
                 }
@@ -100,9 +100,9 @@ pub async fn forget_adopted(store: Store, mut spent: watch::Receiver<Vec<Uuid>>)
             Ok(())
         });
         match forgotten.await {
-            Ok(_) => info!(count, "forgot rows that were taken over and are gone"),
+            Ok(_) => info!(count, "deleted the records of adopted rows that no longer exist"),
             // The next full resync finds them again.
-            Err(error) => debug!(%error, "could not forget rows that were taken over"),
+            Err(error) => debug!(%error, "cannot delete the records of adopted rows"),
         }
     }
 }
@@ -130,7 +130,7 @@ pub(super) async fn poke(nb: Client, lock: String, held: watch::Receiver<LockSta
         txn.add(row, NbGlobal::NB_CFG, 1);
         txn.put(row, NbGlobal::EXTERNAL_IDS, &Map::from([(LIVENESS_CHECK_AT.into(), now)]));
         if let Err(error) = nb.commit(&txn).await {
-            debug!(%error, "could not ask the agents for signs of life");
+            debug!(%error, "cannot request reports from the agents");
         }
     }
 }

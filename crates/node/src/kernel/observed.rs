@@ -1,4 +1,4 @@
-//! What can be seen of the kernel: what is ours and, where a plan has to know it, what is not.
+//! The observed state of the kernel: objects that are ours, and foreign ones that a plan must know.
 //!
 //! Sets are ordered so that a plan finds what it looks for: rules by what they select, routes by table and destination.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::state::{Address, Dev, Family, Hop, Select, Sysctl};
 use super::tables::RtTables;
 
-/// Who made a route, by the kernel's numbers.
+/// The program that created a route, by the kernel's numbers.
 pub mod protocol {
     /// The kernel itself.
     pub const KERNEL: u8 = 2;
@@ -35,7 +35,7 @@ pub mod protocol {
 pub struct SeenLink {
     /// Its number.
     pub index: u32,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Whether it is set up.
     pub up: bool,
@@ -43,7 +43,7 @@ pub struct SeenLink {
     pub master: Option<Dev>,
 }
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// A VRF with its table.
@@ -79,7 +79,7 @@ impl fmt::Debug for Wire {
 /// A rule that sends packets to a table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct SeenRule {
-    /// Which packets; nothing where a rule asks for more than we can.
+    /// The selected packets; `None` for a rule with selectors that this program does not know.
     pub select: Option<Select>,
     /// The table.
     pub table: u32,
@@ -102,13 +102,13 @@ impl SeenRule {
 pub struct SeenRoute {
     /// The table.
     pub table: u32,
-    /// Where it leads to.
+    /// The routing table.
     pub dst: IpNet,
     /// Its metric.
     pub metric: u32,
-    /// How; nothing where it is more than a device and a next hop.
+    /// The next hop; `None` for a route with more than a device and a next hop.
     pub hop: Option<Hop>,
-    /// Who made it, see [`protocol`].
+    /// The program that created it, see [`protocol`].
     pub protocol: u8,
     /// The route itself.
     #[serde(skip)]
@@ -165,7 +165,7 @@ pub struct Observed {
     pub neighbours: OrdMap<(Dev, IpAddr), MacAddr>,
     /// IPv6 proxy entries.
     pub proxies: OrdSet<(Dev, Ipv6Addr)>,
-    /// Which of them this process wrote.
+    /// The file descriptors that this process wrote.
     pub wrote: Wrote,
     /// Switches that are on.
     pub sysctls: OrdSet<Sysctl>,
@@ -248,7 +248,7 @@ where
     *all = std::mem::take(all).into_iter().filter(fits).collect();
 }
 
-/// What sorts before every route of a table.
+/// A value that sorts before every route of a table.
 fn before_all_of(table: u32) -> SeenRoute {
     let dst = Family::V4.default_net();
     SeenRoute { table, dst, metric: 0, hop: None, protocol: 0, wire: Wire::default() }

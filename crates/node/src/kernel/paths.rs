@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::seen::{Observed, SeenRoute, SeenRule};
+use super::observed::{Observed, SeenRoute, SeenRule};
 use super::state::{Desired, Dev, Family, Hop, Select, Table};
 use super::tables::Tables;
 
@@ -62,16 +62,16 @@ fn prefix_of(select: Select) -> IpNet {
 
 /// The ways that are wanted.
 #[derive(Debug)]
-pub struct Wanted<'a> {
+pub struct DesiredWays<'a> {
     want: &'a Desired,
     rules: OnceCell<Lengths>,
     routes: OnceCell<Lengths>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> DesiredWays<'a> {
     /// Prepares the search.
     pub fn new(want: &'a Desired) -> Self {
-        Wanted { want, rules: OnceCell::new(), routes: OnceCell::new() }
+        DesiredWays { want, rules: OnceCell::new(), routes: OnceCell::new() }
     }
 
     /// The bridge and the hop by which packets for `ip` will go.
@@ -99,7 +99,7 @@ fn prefixes(nets: impl Iterator<Item = IpNet>) -> impl Iterator<Item = IpNet> {
     nets.filter(|net| net.prefix_len() > 0)
 }
 
-/// Which rules are ours: others may have some of the same priority, and ways of their own for an address of ours.
+/// Our rules. Other programs may have rules of the same priority, and routes of their own for one of our addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OurRules {
     priority: u32,
@@ -122,31 +122,31 @@ impl OurRules {
 
 /// The ways that are there.
 #[derive(Debug)]
-pub struct There<'a> {
+pub struct ObservedWays<'a> {
     have: &'a Observed,
     ours: OurRules,
     rules: OnceCell<Lengths>,
     routes: OnceCell<Lengths>,
 }
 
-impl<'a> There<'a> {
+impl<'a> ObservedWays<'a> {
     /// Prepares the search among our rules.
     pub fn new(ours: OurRules, have: &'a Observed) -> Self {
-        There { have, ours, rules: OnceCell::new(), routes: OnceCell::new() }
+        ObservedWays { have, ours, rules: OnceCell::new(), routes: OnceCell::new() }
     }
 
     /// Whether rules and routes besides those that go lead packets for `ip` anywhere.
-    pub fn has_way(&self, ip: IpAddr, gone: &Gone) -> bool {
+    pub fn has_way(&self, ip: IpAddr, gone: &RemovedWays) -> bool {
         self.ways(ip, gone).next().is_some()
     }
 
     /// Whether they lead them there.
-    pub fn leads(&self, ip: IpAddr, hop: &Hop, gone: &Gone) -> bool {
+    pub fn leads(&self, ip: IpAddr, hop: &Hop, gone: &RemovedWays) -> bool {
         self.ways(ip, gone).any(|route| route.hop.as_ref() == Some(hop))
     }
 
     /// The routes that packets for `ip` may take, one for each rule that they meet.
-    fn ways(&self, ip: IpAddr, gone: &Gone) -> impl Iterator<Item = &'a SeenRoute> {
+    fn ways(&self, ip: IpAddr, gone: &RemovedWays) -> impl Iterator<Item = &'a SeenRoute> {
         let ours = move |rule: &&SeenRule| self.ours.has(rule);
         let lengths = move || {
             let all = self.have.rules.iter().filter(ours).filter_map(|rule| rule.select);
@@ -159,7 +159,7 @@ impl<'a> There<'a> {
     }
 
     /// The route of a table that packets for `ip` take, other than a default route.
-    pub fn route(&self, table: u32, ip: IpAddr, gone: &Gone) -> Option<&'a SeenRoute> {
+    pub fn route(&self, table: u32, ip: IpAddr, gone: &RemovedWays) -> Option<&'a SeenRoute> {
         let have = self.have;
         let lengths =
             || self.routes.get_or_init(|| Lengths::of(prefixes(have.routes.iter().map(|route| route.dst))));
@@ -168,9 +168,9 @@ impl<'a> There<'a> {
     }
 }
 
-/// What is about to go, and must not be counted on.
+/// Objects that are about to be removed, so that no path may use them.
 #[derive(Debug, Clone, Default)]
-pub struct Gone {
+pub struct RemovedWays {
     /// These rules.
     pub rules: BTreeSet<SeenRule>,
     /// These routes.
