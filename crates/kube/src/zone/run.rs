@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kube::Client as KubeClient;
 use ovn::target::{ClientDatabase, Ownership, RowTarget, Rules, Tables};
-use ovsdb::client::lock::Lock;
+use ovsdb::client::Lock;
 use ovsdb::session::Progress;
 use ovsdb::{Client, ClientConfig, Str};
 use reconcile::{Driver, Handle, Metrics, State, Timing, Waiting};
