@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use crate::Client;
 use crate::limits::Limits;
 
-/// Minimum age of a connection without a request before the listener closes it to make room, because its request may be in flight.
+/// Minimum age of a connection without a request before the listener closes it to make room or to end, because its request may be
+/// in flight.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The activity of one connection.
@@ -89,6 +90,11 @@ impl Activity {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time until which the first request may be in flight.
+    pub(crate) fn in_flight_until(&self) -> Instant {
+        self.accepted + GRACE
     }
 
     /// A request is complete enough to process it. The listener keeps the connection until [`done`](Self::done).

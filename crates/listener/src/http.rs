@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -17,9 +17,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::TokioIo;
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout_at;
 use tracing::debug;
 
 use crate::activity::Activity;
@@ -162,28 +163,48 @@ pub async fn serve_door<D, S: Site>(
 {
     let Heads { size, scheme } = heads;
     let listener = Listener::new(door, limits);
-    let under_way = GracefulShutdown::new();
+    // Each connection holds a receiver while it is open.
+    let (stopping, _) = watch::channel(false);
     let mut http = http1::Builder::new();
     http.max_buf_size(size);
     listener
         .run(stop, |Connection { stream, activity }| {
             let (site, table) = (Arc::clone(&site), Arc::clone(&listener.table));
             let scheme = scheme.clone();
+            let first = Arc::new(Notify::new());
+            let until = activity.in_flight_until();
+            let begun = Arc::clone(&first);
             let service = service_fn(move |mut request: Request<Incoming>| {
+                begun.notify_one();
                 request.extensions_mut().insert(scheme.clone());
                 let (site, table, activity) = (Arc::clone(&site), Arc::clone(&table), Arc::clone(&activity));
                 async move { Ok::<_, Infallible>(answer(&*site, &table, &activity, request).await) }
             });
             let connection = http.serve_connection(TokioIo::new(stream.framed()), service);
-            let connection = under_way.watch(connection);
+            let mut stopping = stopping.subscribe();
             async move {
-                if let Err(error) = connection.await {
+                let mut connection = pin!(connection);
+                let stop = async {
+                    // The sender outlives all connections.
+                    _ = stopping.wait_for(|stopping| *stopping).await;
+                    // hyper would close a connection that has had no request at once. Its client would lose a request in flight.
+                    _ = timeout_at(until, first.notified()).await;
+                };
+                let ended = tokio::select! {
+                    ended = connection.as_mut() => ended,
+                    () = stop => {
+                        connection.as_mut().graceful_shutdown();
+                        connection.await
+                    }
+                };
+                if let Err(error) = ended {
                     debug!(%error, "a connection ended badly");
                 }
             }
         })
         .await;
-    listener.drain(under_way.shutdown()).await;
+    stopping.send_replace(true);
+    listener.drain(stopping.closed()).await;
 }
 
 async fn answer<S: Site>(

@@ -73,10 +73,14 @@ fn patient() -> Limits {
 }
 
 async fn start(limits: Limits) -> Served {
+    start_until(limits, std::future::pending()).await
+}
+
+async fn start_until(limits: Limits, stop: impl Future<Output = ()> + Send + 'static) -> Served {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let site = Arc::new(Sample::default());
-    let task = tokio::spawn(serve(listener, limits, Arc::clone(&site), std::future::pending()));
+    let task = tokio::spawn(serve(listener, limits, Arc::clone(&site), stop));
     Served { address, site, task }
 }
 
@@ -334,4 +338,35 @@ async fn without_file_descriptors_the_idlest_goes_and_accepting_goes_on() {
     }
     assert_eq!(rest(&mut all[0]).await, "");
     task.abort();
+}
+
+/// Ends a server while a connection has had no request, and sends one then. Returns what the client reads.
+async fn ask_an_ending_server() -> String {
+    let stop = Arc::new(Notify::new());
+    let signal = Arc::clone(&stop);
+    let mut served = start_until(patient(), async move { signal.notified().await }).await;
+    let mut new = connect(served.address).await;
+    // The server accepts in order, so it has the new connection once a later one has an answer.
+    assert!(get(served.address, "/").await.starts_with("HTTP/1.1 200"));
+    stop.notify_one();
+    eventually("no further client is accepted", || std::net::TcpStream::connect(served.address).is_err())
+        .await;
+    // A reset is no answer either.
+    let sent = new.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    let answer = if sent.is_ok() { rest(&mut new).await } else { String::new() };
+    tokio::time::timeout(LIMIT, &mut served.task).await.expect("the server ends").unwrap();
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_in_flight_is_answered_while_the_server_ends() {
+    // On a busy machine the test may be too late for the server's patience, but not each time.
+    for _ in 0..20 {
+        let answer = ask_an_ending_server().await;
+        if !answer.is_empty() {
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            return;
+        }
+    }
+    panic!("an ending server answers no request");
 }
