@@ -31,7 +31,7 @@ fn commands() -> Vec<String> {
 #[test]
 fn every_command_has_help() {
     let help = run("--help").ok();
-    for code in ["0  it worked", "3  no server could be reached"] {
+    for code in ["0  success", "3  no server could be reached"] {
         assert!(help.contains(code), "{help}");
     }
     for command in commands() {

@@ -206,7 +206,9 @@ fn a_node_with_the_packaged_rights_keeps_its_zone_however_often_it_is_killed() {
     let zone = [Database::Northbound, Database::Southbound].map(|database| {
         let root = env!("CARGO_MANIFEST_DIR");
         let schema = format!("{root}/../ovn/testdata/schema/ovn-{}-25.03.json", database.short());
-        Server::start_as(&dir.path().join(database.short()), database, schema.as_ref()).unwrap()
+        let dir = dir.path().join(database.short());
+        fs::create_dir(&dir).unwrap();
+        Server::start_as(&dir, database, schema.as_ref()).unwrap()
     });
     let [ports_of_manager, metrics] =
         [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());

@@ -152,7 +152,7 @@ impl Transaction {
     /// if nothing differs.
     ///
     /// A row that was deleted meanwhile is not an error of its own, see [`Committed::missed`](super::Committed::missed) and
-    /// [`Transaction::expect_exists`].
+    /// [`Transaction::expect_some`].
     pub fn update<T: Table>(&mut self, row: impl Into<Ref<T>>, before: &T, after: &T) -> &mut Self {
         let row = row.into();
         let mut whole = ColumnSet::EMPTY;
