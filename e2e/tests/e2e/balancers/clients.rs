@@ -52,10 +52,11 @@ pub(super) fn everywhere() -> Result<()> {
             reaches_both(client, &format!("[{VIP6}]:80"), &vm.ip6())?;
         }
         println!("outside, routed:");
-        reaches_both(&ext, &format!("{VIP}:80"), "172.24.4.1")?;
+        reaches_both(&ext, &format!("{VIP}:80"), OUTSIDE)?;
+        reaches_both(&ext, &format!("[{VIP6}]:80"), OUTSIDE6)?;
         println!("outside, by floating IP:");
         site.floating_ip(&balancer)?;
-        reaches_both(&ext, &format!("{FLOATING}:80"), "172.24.4.1")?;
+        reaches_both(&ext, &format!("{FLOATING}:80"), OUTSIDE)?;
         println!("inside, by floating IP:");
         eventually(LONG, "c2 is served at the floating IP", || {
             clients[1].ask_by_tcp(&format!("{FLOATING}:80"))
@@ -242,7 +243,7 @@ pub(super) fn members_with_floating_ips() -> Result<()> {
         ]))?;
         site.floating_ip(&balancer)?;
         is_distributed(false)?;
-        reaches_both(&ext, &format!("{FLOATING}:80"), "172.24.4.1")?;
+        reaches_both(&ext, &format!("{FLOATING}:80"), OUTSIDE)?;
         count(3, "m2 at its own floating IP", || ext.ask_by_tcp(&format!("{own}:81"))).map(drop)
     })
 }
@@ -272,7 +273,7 @@ pub(super) fn groups() -> Result<()> {
             for (client, vm) in clients.iter().zip(&CLIENTS) {
                 reaches_both(client, &format!("{VIP}:80"), &vm.ip())?;
             }
-            reaches_both(&ext, &format!("{VIP}:80"), "172.24.4.1")
+            reaches_both(&ext, &format!("{VIP}:80"), OUTSIDE)
         };
         has(true, "both switches have a group")?;
         served()?;

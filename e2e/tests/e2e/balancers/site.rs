@@ -21,8 +21,11 @@ const BALANCER_API: &str = "127.0.0.1:9876";
 pub(super) const VIP: &str = "10.0.0.10";
 pub(super) const VIP6: &str = "fd00:1::10";
 pub(super) const FLOATING: &str = "172.24.4.200";
-/// The router's address outside.
+/// The router's addresses outside, and those of the host there.
 const GATEWAY: &str = "172.24.4.100";
+const GATEWAY6: &str = "2001:db8:4::100";
+pub(super) const OUTSIDE: &str = "172.24.4.1";
+pub(super) const OUTSIDE6: &str = "2001:db8:4::1";
 
 /// A VM: its name, chassis, network (1 or 2) and last byte of its addresses.
 pub(super) struct Vm(pub(super) &'static str, pub(super) &'static str, pub(super) u8, pub(super) u8);
@@ -116,11 +119,14 @@ impl<'l> Site<'l> {
             });
             site.make("subnets", "subnet", subnet)
         };
-        subnet(&site.external, "172.24.4.0/24", "172.24.4.1")?;
+        subnet(&site.external, "172.24.4.0/24", OUTSIDE)?;
+        subnet(&site.external, "2001:db8:4::/64", OUTSIDE6)?;
         let router = site.make(
             "routers",
             "router",
-            json!({"external_gateway_info": {"network_id": site.external, "external_fixed_ips": [{"ip_address": GATEWAY}]}}),
+            json!({"external_gateway_info": {
+                "network_id": site.external, "external_fixed_ips": [{"ip_address": GATEWAY}, {"ip_address": GATEWAY6}],
+            }}),
         )?;
         let mut networks = Vec::new();
         for n in 1..=2 {
@@ -180,8 +186,10 @@ impl<'l> Site<'l> {
 
     /// The host outside, which routes tenant networks to the router.
     pub(super) fn outside(&self) -> Result<Arc<Node>> {
-        let ext = self.lab.external("ext", "phy1", &["172.24.4.1/24"])?;
+        let addresses = [format!("{OUTSIDE}/24"), format!("{OUTSIDE6}/64")];
+        let ext = self.lab.external("ext", "phy1", &addresses.each_ref().map(String::as_str))?;
         ext.route("10.0.0.0/24".parse()?, GATEWAY.parse()?)?;
+        ext.route("fd00:1::/64".parse()?, GATEWAY6.parse()?)?;
         Ok(ext)
     }
 

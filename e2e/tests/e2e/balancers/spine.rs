@@ -34,6 +34,13 @@ pub(super) fn reaches() -> Result<()> {
             ensure!(answers.keys().eq(["m1", "m2"]), "answered by {answers:?}");
             count(3, &format!("the spine at {address} by UDP"), || spine.ask_by_udp(&address))?;
         }
+        // `meridian explain` names the chassis that announces the VIP, and no other.
+        let (route, told) =
+            (spine.run(&format!("ip route show {VIP}"))?, site.meridian(&format!("explain {VIP}"))?);
+        for (cable, chassis) in [("up1", "hv1"), ("up2", "hv2")] {
+            let is_named = told.contains(&format!("chassis {chassis} hosts the gateway"));
+            ensure!(route.contains(cable) == is_named, "the route is {route}; {told}");
+        }
         Ok(())
     })
 }
