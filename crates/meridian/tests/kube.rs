@@ -212,6 +212,8 @@ fn a_node_with_the_packaged_rights_keeps_its_zone_however_often_it_is_killed() {
     });
     let [ports_of_manager, metrics] =
         [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    // In this order: the first file has node1 without annotations, and kubectl would take those of the other away again.
+    api.apply(OBJECTS).unwrap();
     api.apply(NODE).unwrap();
     let _manager = Manager::start(dir.path(), &api, ports_of_manager);
     let ports = || {
@@ -230,7 +232,6 @@ fn a_node_with_the_packaged_rights_keeps_its_zone_however_often_it_is_killed() {
             });
     };
     // Each life is a little longer than the one before, so the end meets it at another point.
-    api.apply(OBJECTS).unwrap();
     for life in 0..8 {
         let node = start_node(dir.path(), &api, metrics, &zone);
         std::thread::sleep(Duration::from_millis(60 * life));
