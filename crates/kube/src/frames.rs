@@ -20,7 +20,7 @@ mod rounds;
 
 pub use arp::{ArpOperation, gratuitous_arp};
 pub use gateway::{Guest, GuestKind, gateway_frames};
-pub use nd::{Advertised, neighbor_advertisement, router_advertisement};
+pub use nd::{GatewayStatement, neighbor_advertisement, router_advertisement};
 pub use rounds::Rounds;
 
 #[cfg(test)]

@@ -9,30 +9,30 @@ use super::outcome::Outcome;
 
 /// The results that are right.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Expected {
+pub(super) struct ExpectedResults {
     passes: BTreeSet<String>,
     /// Tests, or whole classes as `setUpClass (CLASS)`, each with the reason that it gives.
     skips: BTreeMap<String, String>,
 }
 
-impl Expected {
+impl ExpectedResults {
     /// Parses a list of tests, and lines of the form `TEST: REASON`, where REASON is the message of the test.
-    pub(super) fn parse(passes: &str, skips: &str) -> Result<Expected> {
+    pub(super) fn parse(passes: &str, skips: &str) -> Result<ExpectedResults> {
         let pair = |line: &str| {
             let (test, reason) =
                 line.split_once(": ").with_context(|| format!("no reason in the skip {line:?}"))?;
             Ok((test.to_owned(), reason.to_owned()))
         };
-        Ok(Expected {
+        Ok(ExpectedResults {
             passes: entries(passes).map(str::to_owned).collect(),
             skips: entries(skips).map(pair).collect::<Result<_>>()?,
         })
     }
 
     /// The results of a run, as its lists would have them.
-    pub(super) fn of(outcome: &Outcome) -> Expected {
+    pub(super) fn of(outcome: &Outcome) -> ExpectedResults {
         let skips = outcome.skipped.iter().map(|(test, reason)| (test.clone(), generic(reason)));
-        Expected { passes: outcome.passed.clone(), skips: skips.collect() }
+        ExpectedResults { passes: outcome.passed.clone(), skips: skips.collect() }
     }
 
     /// Both lists as text.
@@ -57,7 +57,7 @@ impl Expected {
 
     /// The differences of a run, a sentence each. Failed tests are reported already.
     pub(super) fn compare(&self, outcome: &Outcome) -> Vec<String> {
-        let found = Expected::of(outcome);
+        let found = ExpectedResults::of(outcome);
         let mut faults = Vec::new();
         for (test, reason) in &found.skips {
             match self.skips.get(test) {
@@ -109,17 +109,17 @@ mod tests {
         Outcome { passed: all(passed), failed: all(failed), skipped: skipped.collect() }
     }
 
-    fn expected() -> Expected {
-        Expected::parse("# why\na.ok\nb.ok\n", "# why\n\na.b: no QoS\nc.d: no trunks\n").unwrap()
+    fn expected() -> ExpectedResults {
+        ExpectedResults::parse("# why\na.ok\nb.ok\n", "# why\n\na.b: no QoS\nc.d: no trunks\n").unwrap()
     }
 
     #[test]
     fn a_run_as_expected_has_no_fault_and_becomes_the_same_lists() {
         let outcome = ran(&["a.ok", "b.ok"], &[], &[("a.b", "no QoS"), ("c.d", "no trunks")]);
         assert_eq!(expected().compare(&outcome), [""; 0]);
-        let (passes, skips) = Expected::of(&outcome).render();
-        assert_eq!(Expected::parse(&passes, &skips).unwrap(), expected());
-        assert!(Expected::parse("", "a.b\n").is_err(), "a skip without its reason");
+        let (passes, skips) = ExpectedResults::of(&outcome).render();
+        assert_eq!(ExpectedResults::parse(&passes, &skips).unwrap(), expected());
+        assert!(ExpectedResults::parse("", "a.b\n").is_err(), "a skip without its reason");
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn patterns_match_whole_names() {
-        let skips = Expected::parse("", "a.b: no\nsetUpClass (a.C): no\n").unwrap();
+        let skips = ExpectedResults::parse("", "a.b: no\nsetUpClass (a.C): no\n").unwrap();
         assert_eq!(skips.pattern_of_skips(), "^a\\.b\\[\n^a\\.C\\.\n");
     }
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use console::style;
 
 use super::cloud::Cloud;
-use super::expected::Expected;
+use super::expected::ExpectedResults;
 use super::outcome::Outcome;
 use super::settings;
 use crate::command::{output, root, tee};
@@ -61,9 +61,9 @@ impl SuiteRun {
         let mut skips = if self.name.is_empty() { String::new() } else { read(own("skips"))? };
         match self.is_first {
             true => skips.push_str(&everywhere),
-            false => excluded.push_str(&Expected::parse("", &everywhere)?.pattern_of_skips()),
+            false => excluded.push_str(&ExpectedResults::parse("", &everywhere)?.pattern_of_skips()),
         }
-        let expected = Expected::parse(&read(own("passes"))?, &skips)?;
+        let expected = ExpectedResults::parse(&read(own("passes"))?, &skips)?;
         fs::write(workspace.join("exclude.txt"), excluded)?;
         let extensions = listed(&root().join("xtask/tempest/network/extensions.txt"))?;
         let conf = settings::tempest_conf(cloud, &workspace, &extensions, &self.settings);
@@ -94,7 +94,7 @@ impl SuiteRun {
         let mut counts = outcome.counts();
         if only.is_none() {
             // With `--keep`, these files are the results of this run.
-            let (passes, skips) = Expected::of(&outcome).render();
+            let (passes, skips) = ExpectedResults::of(&outcome).render();
             fs::write(workspace.join("passes.txt"), passes)?;
             fs::write(workspace.join("skips.txt"), skips)?;
             let faults = expected.compare(&outcome);

@@ -34,9 +34,9 @@ pub trait Permission: Send + Sync {
 
 /// The permission of the only writer of what it writes.
 #[derive(Clone, Copy, Debug)]
-pub struct Unlimited;
+pub struct SoleWriter;
 
-impl Permission for Unlimited {
+impl Permission for SoleWriter {
     fn remaining(&self) -> Option<Duration> {
         Some(Duration::MAX)
     }

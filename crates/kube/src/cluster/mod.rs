@@ -18,6 +18,6 @@ pub mod snapshot;
 mod watch;
 pub mod write;
 
-pub use apply::{ApiWriter, Permission, Unlimited};
+pub use apply::{ApiWriter, Permission, SoleWriter};
 pub use connect::{ConnectError, connect};
 pub use watch::{ClusterCopy, Inventory};

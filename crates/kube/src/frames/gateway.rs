@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ovn::MacAddr;
 
 use super::arp::{ArpOperation, gratuitous_arp};
-use super::nd::{Advertised, neighbor_advertisement, router_advertisement};
+use super::nd::{GatewayStatement, neighbor_advertisement, router_advertisement};
 use crate::address::{DualAddress, mac_of};
 use crate::network::Layer2Network;
 use crate::zone::ZoneNode;
@@ -49,12 +49,12 @@ pub fn gateway_frames(
         // In the old topology the gateway router of every node advertised itself.
         for node in nodes.values() {
             if let Some(old) = mac_of(node.join(network).addresses()) {
-                frames.push(router_advertisement(old, to, Advertised::Gone));
+                frames.push(router_advertisement(old, to, GatewayStatement::Gone));
             }
         }
         match guest.kind {
             GuestKind::Vm => {
-                let advertised = Advertised::Gateway { forget: network.join.ipv6 };
+                let advertised = GatewayStatement::Gateway { forget: network.join.ipv6 };
                 frames.push(router_advertisement(mac, to, advertised));
             }
             GuestKind::Container => frames.push(neighbor_advertisement(mac, gateway)),

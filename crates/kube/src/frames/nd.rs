@@ -25,7 +25,7 @@ const PREFIX: u8 = 3;
 
 /// The statement of a router advertisement about its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Advertised {
+pub enum GatewayStatement {
     /// The sender is no default gateway any more.
     Gone,
     /// The sender is the default gateway for as long as an advertisement can say. The guest forgets addresses that it derived from this
@@ -37,10 +37,14 @@ pub enum Advertised {
 }
 
 /// A router advertisement of a router to one guest.
-pub fn router_advertisement(router: MacAddr, guest: (MacAddr, Ipv6Addr), advertised: Advertised) -> Vec<u8> {
+pub fn router_advertisement(
+    router: MacAddr,
+    guest: (MacAddr, Ipv6Addr),
+    advertised: GatewayStatement,
+) -> Vec<u8> {
     let (preference, lifetime, forget) = match advertised {
-        Advertised::Gone => (0, 0, None),
-        Advertised::Gateway { forget } => (PREFERENCE_HIGH, u16::MAX, forget),
+        GatewayStatement::Gone => (0, 0, None),
+        GatewayStatement::Gateway { forget } => (PREFERENCE_HIGH, u16::MAX, forget),
     };
     let mut message = vec![ROUTER_ADVERTISEMENT, 0, 0, 0, CURRENT_HOP_LIMIT, MANAGED | preference];
     message.extend(lifetime.to_be_bytes());

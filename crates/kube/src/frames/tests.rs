@@ -36,7 +36,7 @@ fn a_withdrawn_router_has_these_bytes() {
     let expected = "0a58cbcb00050a586441000286dd6000000000183afffe80000000000000085864fffe410002\
                     2010010002000000000000000000000586007d5eff80000000000000000000000101\
                     0a5864410002";
-    let bytes = router_advertisement(old, (GUEST, guest_address()), Advertised::Gone);
+    let bytes = router_advertisement(old, (GUEST, guest_address()), GatewayStatement::Gone);
     assert_eq!(hex(&bytes), expected);
 }
 
@@ -45,7 +45,7 @@ fn the_new_router_has_these_bytes() {
     let expected = "0a58cbcb00050a58cbcb000186dd6000000000383afffe800000000000000858cbfffecb0001\
                     2010010002000000000000000000000586006cc5ff88ffff00000000000000000101\
                     0a58cbcb0001030440c0000000000000000000000000fd990000000000000000000000000000";
-    let advertised = Advertised::Gateway { forget: Some("fd99::/64".parse().unwrap()) };
+    let advertised = GatewayStatement::Gateway { forget: Some("fd99::/64".parse().unwrap()) };
     let bytes = router_advertisement(GATEWAY, (GUEST, guest_address()), advertised);
     assert_eq!(hex(&bytes), expected);
 }
@@ -77,7 +77,7 @@ proptest! {
     fn checksums_are_right(router: [u8; 6], guest: [u8; 6], address: [u8; 16], prefix: [u8; 16], length in 0_u8..=128) {
         let (router, address) = (MacAddr(router), Ipv6Addr::from(address));
         let forget = ipnet::Ipv6Net::new(prefix.into(), length).ok();
-        for advertised in [Advertised::Gone, Advertised::Gateway { forget: None }, Advertised::Gateway { forget }] {
+        for advertised in [GatewayStatement::Gone, GatewayStatement::Gateway { forget: None }, GatewayStatement::Gateway { forget }] {
             let frame = router_advertisement(router, (MacAddr(guest), address), advertised);
             prop_assert_eq!(verify(&frame), 0xffff);
         }

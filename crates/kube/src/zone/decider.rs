@@ -12,14 +12,14 @@ use reconcile::{Desire, ObjectId, Outcome, Problem};
 
 use super::desired::{ChassisSeen, compile, compile_chassis};
 use super::doubt::Doubt;
-use super::gather::Gathered;
+use super::gather::ZoneContents;
 use super::{ZoneNetwork, ZoneSnapshot};
 
 /// The inputs of both deciders at one instant.
 #[derive(Clone, Debug)]
 pub struct ZoneInputs {
     /// The nodes, the networks and the pods.
-    pub gathered: Arc<Gathered>,
+    pub gathered: Arc<ZoneContents>,
     /// The chassis in the Southbound.
     pub chassis: ChassisSeen,
     /// The reason to delete nothing, if there is one.
@@ -133,7 +133,7 @@ impl Desire for NetworkDecider {
     type Desired = ZoneRows;
 
     fn desire(&mut self, inputs: &ZoneInputs) -> Outcome<ZoneRows> {
-        let Gathered { zone, networks, problems, keep, .. } = &*inputs.gathered;
+        let ZoneContents { zone, networks, problems, keep, .. } = &*inputs.gathered;
         if self.zone.as_ref() != Some(zone) {
             self.compiled.clear();
             self.zone = Some(zone.clone());

@@ -51,7 +51,7 @@ pub struct ZoneSettings {
 
 /// The inputs of a zone, and the objects that cannot be read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Gathered {
+pub struct ZoneContents {
     /// The nodes and the settings.
     pub zone: ZoneSnapshot,
     /// The networks with their pods.
@@ -65,11 +65,11 @@ pub struct Gathered {
 }
 
 /// The inputs of a zone, from the API's objects and the remote chassis in the Southbound.
-pub fn gather(cluster: &Snapshot, settings: &ZoneSettings, remote_chassis: BTreeSet<String>) -> Gathered {
+pub fn gather(cluster: &Snapshot, settings: &ZoneSettings, remote_chassis: BTreeSet<String>) -> ZoneContents {
     let mut problems = Vec::new();
     let zone = gather_nodes(cluster, settings, remote_chassis, &mut problems);
     let mut out =
-        Gathered { zone, networks: Vec::new(), problems, keep: BTreeSet::new(), named: BTreeSet::new() };
+        ZoneContents { zone, networks: Vec::new(), problems, keep: BTreeSet::new(), named: BTreeSet::new() };
     let definitions = Definitions::read(cluster, settings, &mut out);
     definitions.gather_services(cluster, &mut out);
     definitions.gather_pods(cluster, &mut out);
@@ -200,7 +200,7 @@ struct Definitions {
 }
 
 impl Definitions {
-    fn read(cluster: &Snapshot, settings: &ZoneSettings, out: &mut Gathered) -> Definitions {
+    fn read(cluster: &Snapshot, settings: &ZoneSettings, out: &mut ZoneContents) -> Definitions {
         let mut by_key = BTreeMap::new();
         let mut found: BTreeMap<NetworkName, Vec<Definition>> = BTreeMap::new();
         // Networks of owners come before those that somebody wrote by hand, and older ones before newer ones: of two that claim
@@ -262,7 +262,7 @@ impl Definitions {
         Definitions { by_key, decided }
     }
 
-    fn gather_pods(self, cluster: &Snapshot, out: &mut Gathered) {
+    fn gather_pods(self, cluster: &Snapshot, out: &mut ZoneContents) {
         let mut pods: BTreeMap<NetworkName, NetworkPods> = BTreeMap::new();
         for pod in by_age(&cluster.pods) {
             let Some(node) = pod.node.as_ref().filter(|_| !pod.is_finished && !pod.is_host_network) else {
@@ -297,7 +297,7 @@ impl Definitions {
     }
 
     /// The services of the namespaces of each network, with the endpoints that the manager has mirrored for it.
-    fn gather_services(&self, cluster: &Snapshot, out: &mut Gathered) {
+    fn gather_services(&self, cluster: &Snapshot, out: &mut ZoneContents) {
         let mut slices: BTreeMap<(&str, &str, &str), Vec<&SliceObject>> = BTreeMap::new();
         for slice in cluster.slices.values() {
             let service = slice.meta.labels.get(MIRRORED_SERVICE);
@@ -339,7 +339,7 @@ impl Definitions {
         node: &str,
         networks: &PodNetworks,
         pods: &mut BTreeMap<NetworkName, NetworkPods>,
-        out: &mut Gathered,
+        out: &mut ZoneContents,
     ) {
         let meta = &pod.meta;
         for text in networks.keys() {

@@ -21,11 +21,11 @@ use super::announce::{AnnouncementDecider, NodeTarget, PROGRAM, SettledNode};
 use super::decider::{ChassisDecider, NetworkDecider, ZoneInputs};
 use super::desired::{ChassisSeen, name_chassis, name_row};
 use super::doubt::{Doubts, KnownObjects, doubt, known_networks};
-use super::gather::{Gathered, ZoneSettings, gather};
+use super::gather::{ZoneContents, ZoneSettings, gather};
 use super::target::ZoneTarget;
 use crate::cluster::kind::Reader;
 use crate::cluster::snapshot::ObjectName;
-use crate::cluster::{ApiWriter, ClusterCopy, Inventory, Unlimited};
+use crate::cluster::{ApiWriter, ClusterCopy, Inventory, SoleWriter};
 
 /// The names of the loops in the status and the metrics.
 const CHASSIS: &str = "kube-chassis";
@@ -68,7 +68,7 @@ struct ZoneView {
 struct LastGathered {
     revision: u64,
     remote: BTreeSet<String>,
-    gathered: Arc<Gathered>,
+    gathered: Arc<ZoneContents>,
 }
 
 impl ZoneView {
@@ -96,7 +96,7 @@ impl ZoneView {
         Ok(ZoneInputs { gathered, chassis, doubt: self.doubts.note(now) })
     }
 
-    fn gather(&self, remote: &BTreeSet<String>) -> Arc<Gathered> {
+    fn gather(&self, remote: &BTreeSet<String>) -> Arc<ZoneContents> {
         let (revision, snapshot) = {
             let copy = self.copy.borrow();
             (copy.revision, copy.snapshot.clone())
@@ -167,7 +167,7 @@ impl RunningZone {
             let (view, networks) = (view.clone(), networks.clone());
             move || view.take().map(|inputs| SettledNode(settled(&view, &inputs, &networks)))
         };
-        let target = NodeTarget(ApiWriter::new(api, inventory, Unlimited, PROGRAM));
+        let target = NodeTarget(ApiWriter::new(api, inventory, SoleWriter, PROGRAM));
         let driver = Driver::new(ANNOUNCEMENT, timing, inputs, AnnouncementDecider, target);
         let announcement = driver.with_metrics(metrics);
         let handle = announcement.handle();

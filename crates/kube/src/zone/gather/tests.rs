@@ -121,7 +121,7 @@ fn cluster() -> Snapshot {
     all
 }
 
-fn gathered(all: &Snapshot) -> Gathered {
+fn gathered(all: &Snapshot) -> ZoneContents {
     gather(all, &settings(), remote())
 }
 
