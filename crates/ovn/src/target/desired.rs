@@ -251,9 +251,9 @@ impl Part {
 
 /// Compared by identity: an unchanged row is the same allocation.
 #[derive(Clone, Debug)]
-struct Held(Arc<WantedRow>);
+struct SharedRow(Arc<WantedRow>);
 
-impl PartialEq for Held {
+impl PartialEq for SharedRow {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -262,7 +262,7 @@ impl PartialEq for Held {
 /// The desired rows.
 #[derive(Clone, Debug, Default)]
 pub struct Desired {
-    rows: OrdMap<RowId, Held>,
+    rows: OrdMap<RowId, SharedRow>,
     /// The number of claims of each object.
     objects: OrdMap<ObjectId, usize>,
     /// Rows that two objects claim as their own; the first has it.
@@ -373,7 +373,7 @@ impl Desired {
             Entry::Member(member) => drop(wanted.members.insert(member.clone())),
             Entry::Adopted(_) => {}
         }
-        self.rows.insert(id, Held(Arc::new(wanted)));
+        self.rows.insert(id, SharedRow(Arc::new(wanted)));
     }
 
     fn take_out(&mut self, id: RowId, entry: &Entry) {
@@ -405,7 +405,7 @@ impl Desired {
         }
         match wanted.is_empty() {
             true => drop(self.rows.remove(&id)),
-            false => drop(self.rows.insert(id, Held(Arc::new(wanted)))),
+            false => drop(self.rows.insert(id, SharedRow(Arc::new(wanted)))),
         }
     }
 

@@ -107,7 +107,7 @@ struct Planner<'a> {
     /// Desired rows that will not exist. No row may refer to them, or it would fail with them.
     refused: BTreeSet<Uuid>,
     takes: BTreeMap<Place, Vec<Element>>,
-    /// Weak references to rows that the plan deletes.
+    /// Weak references to rows that the plan deletes; after the takes are known, only those that the server clears.
     lapsing: BTreeMap<Place, Vec<Element>>,
 }
 
@@ -449,7 +449,7 @@ impl<'a> Planner<'a> {
 
     fn finish(mut self) -> (Plan<Op>, Open) {
         let mut open = Open { troubled: std::mem::take(&mut self.troubled), ..Open::default() };
-        for ((row, column, _), items) in self.puts.iter().chain(&self.takes) {
+        for ((row, column, _), items) in self.puts.iter().chain(&self.takes).chain(&self.lapsing) {
             let members = items.iter().filter_map(|item| match item {
                 Element::Atom(Atom::Uuid(uuid)) => Some(*uuid),
                 _ => None,
@@ -479,6 +479,7 @@ impl<'a> Planner<'a> {
         let busy = busy.into_iter().filter(|object| objects.contains_key(*object)).count();
         let mut plan = Plan::new(objects.len(), objects.len() - busy);
         open.rows.extend(open.troubled.iter().copied().chain(steps.iter().map(|(_, op)| op.row())));
+        open.rows.extend(self.lapsing.keys().map(|(row, ..)| *row));
         steps.into_iter().for_each(|(object, op)| plan.push(object, op));
         plan.problems = self.problems.into_iter().collect();
         (plan, open)

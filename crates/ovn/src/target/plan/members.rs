@@ -68,7 +68,8 @@ impl<'a> Planner<'a> {
     /// Removes weak references to deleted rows where the server would not.
     ///
     /// The server clears them, but Open vSwitch 3.1 forgets those of a row that the same transaction changes otherwise: a switch that loses
-    /// a load balancer together with the port of its VIP kept the reference for ever.
+    /// a load balancer together with the port of its VIP kept the reference for ever. The other references stay in `lapsing`: the next plan
+    /// may change their row.
     pub(super) fn take_lapsing(&mut self) {
         let sets = self.sets.iter().map(|(_, op)| op.row());
         let elements = self.puts.keys().chain(self.takes.keys()).map(|(row, ..)| *row);
@@ -76,6 +77,8 @@ impl<'a> Planner<'a> {
         for (place, items) in std::mem::take(&mut self.lapsing) {
             if changed.contains(&place.0) {
                 self.takes.entry(place).or_default().extend(items);
+            } else {
+                self.lapsing.insert(place, items);
             }
         }
     }
